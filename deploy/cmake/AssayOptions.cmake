@@ -1,0 +1,35 @@
+# Build-wide options and compiler flags.
+
+set(ASSAY_SANITIZE "" CACHE STRING "Sanitizers to build with, as given to -fsanitize")
+set(ASSAY_LIBTORCH "" CACHE PATH "A libtorch tree to use instead of Debian's libtorch-dev")
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(ASSAY_CCACHE ccache)
+if(ASSAY_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${ASSAY_CCACHE})
+endif()
+
+# -ffp-contract=off: a fused multiply-add appears only where the source says std::fma, so that the same source gives the
+# same bits under every instruction set.
+add_compile_options(-Wall -Wextra -Werror -Wno-unused-parameter -ffp-contract=off -fno-fast-math)
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  add_compile_options(-g1)
+endif()
+if(ASSAY_SANITIZE)
+  add_compile_options(-fsanitize=${ASSAY_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${ASSAY_SANITIZE})
+  add_compile_definitions(ASSAY_SANITIZED=1)
+  # g++ 12 reports spurious maybe-uninitialized under sanitizers.
+  add_compile_options(-Wno-maybe-uninitialized)
+endif()
+
+# Nothing is linked that is not used, so a program's direct NEEDED entries are its real dependencies
+# (tests/link_rules.sh checks them).
+add_link_options(-Wl,--as-needed)
+find_program(ASSAY_LLD ld.lld)
+if(ASSAY_LLD)
+  add_link_options(-fuse-ld=lld)
+endif()

@@ -1,0 +1,93 @@
+#include "storage/base/files.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "storage/base/status.h"
+
+namespace assay {
+namespace {
+
+class FilesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "/assay-files-XXXXXX";
+    dir_ = mkdtemp(pattern.data());
+  }
+  void TearDown() override { ASSERT_TRUE(RemoveTree(dir_).ok()); }
+  std::string dir_;
+};
+
+TEST_F(FilesTest, AtomicWriteReplacesAndLeavesNoTemporary) {
+  const std::string path = JoinPath(dir_, "a.json");
+  ASSERT_TRUE(WriteFileAtomic(path, "one").ok());
+  ASSERT_TRUE(WriteFileAtomic(path, "two").ok());
+  EXPECT_EQ(*ReadFile(path, 100), "two");
+  EXPECT_EQ(ListDirectory(dir_)->size(), 1u);
+}
+
+// The child is killed at the named point by a fresh process image: kill points are read from the
+// environment once.
+class KillPointTest : public FilesTest, public testing::WithParamInterface<const char*> {};
+
+TEST_P(KillPointTest, OverwriteLeavesOldOrNewBytesNeverAMixture) {
+  const std::string path = JoinPath(dir_, "a.json");
+  ASSERT_TRUE(WriteFileAtomic(path, "old").ok());
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("ASSAY_KILLPOINT", GetParam(), 1);
+    setenv("ASSAY_TEST_OVERWRITE", path.c_str(), 1);
+    execl("/proc/self/exe", "base_test", "--gtest_filter=KillPointChild.Overwrites",
+          static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  ASSERT_GT(child, 0);
+  int ended = 0;
+  waitpid(child, &ended, 0);
+  ASSERT_TRUE(WIFSIGNALED(ended)) << "the kill point " << GetParam() << " was never passed";
+  const bool renamed = std::string(GetParam()) == "file:renamed";
+  EXPECT_EQ(*ReadFile(path, 100), renamed ? "new" : "old");
+}
+
+INSTANTIATE_TEST_SUITE_P(Points, KillPointTest,
+                         testing::Values("file:written", "file:synced", "file:renamed"));
+
+TEST(KillPointChild, Overwrites) {
+  const char* path = getenv("ASSAY_TEST_OVERWRITE");
+  if (path == nullptr) GTEST_SKIP() << "runs only as the child of KillPointTest";
+  ASSERT_TRUE(WriteFileAtomic(path, "new").ok());
+}
+
+TEST_F(FilesTest, ReadIsBounded) {
+  const std::string path = JoinPath(dir_, "big");
+  ASSERT_TRUE(WriteFile(path, std::string(1000, 'x')).ok());
+  EXPECT_EQ(ReasonOf(ReadFile(path, 999).status()), "FILE_TOO_LARGE");
+  EXPECT_TRUE(ReadFile(path, 1000).ok());
+}
+
+TEST_F(FilesTest, MissingFileIsNamed) {
+  const auto missing = MappedFile::Open(JoinPath(dir_, "nothing-here"));
+  EXPECT_EQ(ReasonOf(missing.status()), "FILE_MISSING");
+  EXPECT_NE(MessageOf(missing.status()).find("nothing-here"), std::string::npos);
+}
+
+TEST(PathTest, OnlySafeRelativePathsPass) {
+  EXPECT_TRUE(IsSafeRelativePath("tokens/context-0001.json"));
+  for (const char* bad : {"", "/etc/passwd", "../x", "a/../b", "a//b", "./a", "a/.", "a\\b"}) {
+    EXPECT_FALSE(IsSafeRelativePath(bad)) << bad;
+  }
+  EXPECT_FALSE(IsSafeRelativePath(std::string_view("a\0b", 3)));
+}
+
+TEST(PathTest, Parts) {
+  EXPECT_EQ(BaseName("a/b/c"), "c");
+  EXPECT_EQ(BaseName("a/b/"), "b");
+  EXPECT_EQ(DirName("a/b/c"), "a/b");
+  EXPECT_EQ(DirName("c"), ".");
+  EXPECT_EQ(DirName("/c"), "/");
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,76 @@
+#include "storage/base/json.h"
+
+#include <gtest/gtest.h>
+
+#include "storage/base/json_fields.h"
+#include "storage/base/status.h"
+
+namespace assay {
+namespace {
+
+TEST(JsonParseTest, RefusesWhatReadersDisagreeOn) {
+  for (const char* bad : {R"({"a":1,"a":2})", R"([NaN])", R"([Infinity])", "\xEF\xBB\xBF{}", "{} x",
+                          "[1e999]", "[\"\xff\"]", "", "[1,]"}) {
+    const auto parsed = ParseJson(bad, "doc.json");
+    EXPECT_EQ(ReasonOf(parsed.status()), "JSON_INVALID") << bad;
+    EXPECT_EQ(MessageOf(parsed.status()).rfind("doc.json: ", 0), 0u) << bad;
+  }
+}
+
+TEST(JsonParseTest, DeepNestingIsRefusedWithoutRecursion) {
+  EXPECT_FALSE(ParseJson(std::string(100000, '['), "deep").ok());
+  EXPECT_TRUE(ParseJson(std::string(64, '[') + std::string(64, ']'), "ok").ok());
+}
+
+// The example of RFC 8785 section 3.2.2 and 3.2.3.
+TEST(CanonicalJsonTest, Rfc8785Example) {
+  const Json doc = *ParseJson(
+      R"({"numbers":[333333333.33333329,1E30,4.50,2e-3,0.000000000000000000000000001],)"
+      R"("string":"\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/","literals":[null,true,false]})",
+      "rfc");
+  EXPECT_EQ(*CanonicalJson(doc),
+            "{\"literals\":[null,true,false],\"numbers\":[333333333.3333333,1e+30,4.5,0.002,1e-27],"
+            "\"string\":\"\xE2\x82\xAC$\\u000f\\nA'B\\\"\\\\\\\\\\\"/\"}");
+}
+
+// RFC 8785 section 3.2.3: order by UTF-16 code units, in which an astral character sorts before
+// U+FB33.
+TEST(CanonicalJsonTest, SortsByUtf16) {
+  const Json doc = *ParseJson(
+      R"({"\u20ac":1,"\r":2,"\ufb33":3,"1":4,"\ud83d\ude00":5,"\u0080":6,"\u00f6":7})", "rfc");
+  EXPECT_EQ(*CanonicalJson(doc),
+            "{\"\\r\":2,\"1\":4,\"\xC2\x80\":6,\"\xC3\xB6\":7,\"\xE2\x82\xAC\":1,"
+            "\"\xF0\x9F\x98\x80\":5,\"\xEF\xAC\xB3\":3}");
+}
+
+TEST(CanonicalJsonTest, RefusesWhatJcsCannotHold) {
+  EXPECT_FALSE(CanonicalJson(Json(uint64_t{1} << 60)).ok());
+  EXPECT_FALSE(CanonicalJson(Json(std::numeric_limits<double>::infinity())).ok());
+}
+
+// Produced by CPython 3.11: json.dumps({"a":[1,1.0,1e-05],"b":{},"é":"\U0001f600/"}, indent=2) and
+// its other layouts.
+TEST(PythonJsonTest, Layouts) {
+  const Json doc =
+      *ParseJson(R"({"b":{},"a":[1,1.0,1e-05],"\u00e9":"\ud83d\ude00/\u007f"})", "doc");
+  EXPECT_EQ(PythonPrettyJson(doc),
+            "{\n  \"b\": {},\n  \"a\": [\n    1,\n    1.0,\n    1e-05\n  ],\n  \"\\u00e9\": "
+            "\"\\ud83d\\ude00/\\u007f\"\n}");
+  EXPECT_EQ(PythonPlainJson(doc),
+            "{\"b\": {}, \"a\": [1, 1.0, 1e-05], \"\\u00e9\": \"\\ud83d\\ude00/\\u007f\"}");
+  EXPECT_EQ(PythonCanonJson(doc),
+            "{\"a\":[1,1.0,1e-05],\"b\":{},\"\\u00e9\":\"\\ud83d\\ude00/\\u007f\"}");
+}
+
+TEST(JsonFieldsTest, NamesDocumentAndField) {
+  const Json doc = *ParseJson(R"({"n":true,"s":"x","big":18446744073709551615})", "doc");
+  const JsonFields fields(doc, "doc.json: row 3");
+  EXPECT_EQ(MessageOf(fields.Int("n", 0, 9).status()),
+            "doc.json: row 3: field \"n\" must be an integer from 0 to 9");
+  EXPECT_EQ(ReasonOf(fields.Int("big", 0, INT64_MAX).status()), "FIELD_INVALID");
+  EXPECT_EQ(ReasonOf(fields.String("t").status()), "FIELD_MISSING");
+  EXPECT_EQ(ReasonOf(fields.Sha256("s").status()), "FIELD_INVALID");
+}
+
+}  // namespace
+}  // namespace assay
