@@ -1,0 +1,41 @@
+// The folder of one candidate under --out: LABEL/report.json, execution.json, receipt.json,
+// positions/HEAD/OUTPUT.f64|.i32.
+
+#ifndef ASSAY_STORAGE_REPORT_CANDIDATE_FILES_H_
+#define ASSAY_STORAGE_REPORT_CANDIDATE_FILES_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "storage/report/positions.h"
+
+namespace assay {
+
+inline constexpr std::string_view kReportFile = "report.json";
+inline constexpr std::string_view kExecutionFile = "execution.json";
+inline constexpr std::string_view kReceiptFile = "receipt.json";
+inline constexpr std::string_view kPositionsFolder = "positions";
+
+// [A-Za-z0-9._-]{1,128}, not "." or "..", not the name of a file of --out; LABEL_INVALID otherwise.
+absl::Status CheckLabel(std::string_view label);
+
+struct CandidateFiles {
+  std::string report;                  // bytes of report.json
+  std::string execution;               // bytes of execution.json
+  std::optional<std::string> receipt;  // bytes of receipt.json; absent: UNSEALED
+  std::map<std::string, const PositionArrays*, std::less<>> heads;  // not owned
+};
+
+// Writes OUT/LABEL durably, report.json and receipt.json last, so that a folder with a receipt is
+// complete. An old receipt is removed first. Errors name the file.
+absl::Status WriteCandidateFiles(const std::string& out, std::string_view label,
+                                 const CandidateFiles& files);
+
+}  // namespace assay
+
+#endif  // ASSAY_STORAGE_REPORT_CANDIDATE_FILES_H_
