@@ -41,6 +41,10 @@ struct GroupOptions {
   int64_t progress_timeout_ms = 600'000;    // without any line from any rank while a unit runs
   int64_t collective_timeout_ms = 600'000;  // one collective operation inside the ranks
   int64_t settle_timeout_ms = 5'000;        // for the others once one rank failed or was cancelled
+
+  // Asked about five times a second while the group starts or a unit runs; true ends it with
+  // CANCELLED. For programs that only have a flag (Ctrl-C). May be empty.
+  std::function<bool()> interrupted;
 };
 
 // What one rank counted for one unit: proof that no rank computed everything.
