@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Includes point down only (docs/tour.md shows the layers), and each outside library is included in its own part alone.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# folder: the folders of this project that its files may include, beside itself.
+layers() {
+  cat <<'TABLE'
+storage/base:
+storage/format: storage/base
+storage/report: storage/base storage/format
+storage/blob: storage/base
+storage/db: storage/base storage/blob assay/store/v1
+storage/seal: storage/base storage/format storage/report
+server/core: storage/base storage/format storage/report
+server/obs: storage/base server/core
+server/rpc: storage server/core server/obs assay/v1
+server: storage server/core server/obs server/rpc assay/v1
+worker/collective: storage/base
+worker/replay: storage/base storage/format worker/collective
+worker/capture/weights: storage/base storage/format
+worker/capture: storage/base storage/format worker/capture/weights worker/collective
+worker/rank: storage/base storage/format worker/replay worker/capture worker/collective
+worker/group: storage/base storage/format worker/rank worker/capture/weights
+worker/agent: storage worker/group assay/v1
+client/lib: storage worker/group assay/v1
+client/cli: storage worker/group client/lib
+TABLE
+}
+
+# library (a pattern for the included path): the folders that may include it. A folder stands for what is below it too.
+libraries() {
+  cat <<'TABLE'
+assay/v1/: server/rpc server/main worker/agent client/lib
+assay/store/v1/: storage/db
+grpc: server/rpc server/main worker/agent client/lib
+google/protobuf/: storage/db server/rpc worker/agent client/lib
+rocksdb/: storage/db
+prometheus/: server/obs
+(torch|ATen|c10)/: worker/capture
+(oneapi/)?dnnl: worker/replay worker/capture
+gloo/: worker/collective
+nccl: worker/collective
+cuda: worker/collective worker/replay worker/capture
+CLI/: client/cli server/main worker/agent worker/rank worker/main
+nlohmann/: storage/base
+openssl/: storage/base storage/seal
+TABLE
+}
+
+# The folder of a file, as the first table names it: the longest entry that its path starts with.
+folder_of() {
+  local file=$1 best="" entry
+  for entry in "${FOLDERS[@]}"; do
+    case $file in "$entry"/*) [ ${#entry} -le ${#best} ] || best=$entry ;; esac
+  done
+  printf '%s' "$best"
+}
+
+mapfile -t FOLDERS < <(layers | cut -d: -f1)
+declare -A MAY
+while IFS=: read -r folder allowed; do MAY[$folder]=$allowed; done < <(layers)
+mapfile -t LIBRARIES < <(libraries)
+
+# check_project FILE FOLDER INCLUDE: an include of this project's own.
+check_project() {
+  local allowed
+  for allowed in $2 ${MAY[$2]}; do
+    case $3 in "$allowed"/*) return 0 ;; esac
+  done
+  fail "$1 includes $3; $2 may include only: $2${MAY[$2]}"
+  return 1
+}
+
+# check_library FILE INCLUDE: an include of an outside library.
+check_library() {
+  local row pattern allowed
+  for row in "${LIBRARIES[@]}"; do
+    pattern=${row%%: *}
+    [[ $2 =~ ^$pattern ]] || continue
+    for allowed in ${row#*: }; do
+      case $1 in "$allowed"/* | "$allowed".*) return 0 ;; esac
+    done
+    fail "$1 includes $2; only these may: ${row#*: }"
+    return 1
+  done
+}
+
+while IFS= read -r file; do
+  folder=$(folder_of "$file")
+  ok=1
+  while IFS= read -r include; do
+    case $include in
+      storage/* | server/* | worker/* | client/* | assay/store/* | assay/v1/*)
+        [ -z "$folder" ] || check_project "$file" "$folder" "$include" || ok=0
+        ;;
+    esac
+    case $file in tests/*) ;; *) check_library "$file" "$include" || ok=0 ;; esac
+  done < <(sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]\([^">]*\)[">].*/\1/p' "$file")
+  [ "$ok" -eq 0 ] || pass
+done < <(source_files 'storage/*.cc' 'storage/*.h' 'server/*.cc' 'server/*.h' 'worker/*.cc' 'worker/*.h' 'client/*.cc' \
+  'client/*.h' 'worker/*.cu' 'tests/*.cc' 'tests/*.h')
+finish
