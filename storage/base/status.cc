@@ -75,7 +75,11 @@ absl::Status Annotate(const absl::Status& status, std::string_view context) {
   std::string message(context);
   message += ": ";
   message += MessageOf(status);
-  return Error(status.code(), ReasonOf(status), message);
+  absl::Status annotated(status.code(), View(message));
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
+    annotated.SetPayload(url, payload);
+  });
+  return annotated;
 }
 
 std::string MessageOf(const absl::Status& status) {

@@ -40,7 +40,8 @@ absl::Status ErrnoError(int error_number, std::string_view what);
 // The reason token of `status`; "" when OK, "UNKNOWN" when none was attached.
 std::string ReasonOf(const absl::Status& status);
 
-// `status` with "context: " before its message; code and reason stay. OK stays OK.
+// `status` with "context: " before its message; code, reason and all other payloads stay. OK stays
+// OK.
 absl::Status Annotate(const absl::Status& status, std::string_view context);
 
 // The message as std::string (absl's accessor returns its own string_view type).

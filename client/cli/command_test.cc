@@ -1,0 +1,103 @@
+#include "client/cli/command.h"
+
+#include <sstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "storage/base/status.h"
+
+namespace assay {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+struct Outcome {
+  int code;
+  std::string out, err;
+};
+
+Outcome Invoke(std::vector<const char*> args) {
+  args.insert(args.begin(), "assay");
+  std::ostringstream out, err;
+  const int code = RunCli(static_cast<int>(args.size()), args.data(), out, err, false);
+  return {code, out.str(), err.str()};
+}
+
+TEST(RunCliTest, HelpGoesToStdoutAndSucceeds) {
+  const Outcome outcome = Invoke({"--help"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("version"));
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST(RunCliTest, HelpOfACommandNamesWhatWasTyped) {
+  EXPECT_THAT(Invoke({"version", "--help"}).out, HasSubstr("Usage: assay version "));
+  EXPECT_THAT(Invoke({"--help"}).out, HasSubstr("Usage: assay "));
+}
+
+TEST(RunCliTest, NoCommandIsBadUsage) {
+  const Outcome outcome = Invoke({});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, StartsWith("assay: error [BAD_USAGE]: "));
+}
+
+TEST(RunCliTest, UnknownOptionWithJsonPrintsOneDocument) {
+  const Outcome outcome = Invoke({"version", "--nonsense", "--json"});
+  EXPECT_EQ(outcome.code, 2);
+  auto document = ParseJson(outcome.out, "stdout");
+  ASSERT_TRUE(document.ok()) << document.status();
+  EXPECT_EQ((*document)["error"]["reason"], "BAD_USAGE");
+  EXPECT_EQ((*document)["error"]["code"], "INVALID_ARGUMENT");
+  EXPECT_THAT((*document)["error"]["message"].get<std::string>(),
+              HasSubstr("assay version --help"));
+}
+
+TEST(RunCliTest, VersionAsJson) {
+  const Outcome outcome = Invoke({"version", "--json"});
+  EXPECT_EQ(outcome.code, 0);
+  auto document = ParseJson(outcome.out, "stdout");
+  ASSERT_TRUE(document.ok()) << document.status();
+  EXPECT_EQ((*document)["program"], "assay");
+}
+
+TEST(ExitCodeTest, ByClass) {
+  EXPECT_EQ(ExitCodeOf(absl::OkStatus()), 0);
+  EXPECT_EQ(ExitCodeOf(UsageError("LABEL_DUPLICATE", "x")), 2);
+  EXPECT_EQ(ExitCodeOf(Annotate(UsageError("LABEL_DUPLICATE", "x"), "y")), 2);
+  EXPECT_EQ(ExitCodeOf(InvalidError("A", "x")), 3);
+  EXPECT_EQ(ExitCodeOf(NotFoundError("A", "x")), 3);
+  EXPECT_EQ(ExitCodeOf(PreconditionError("A", "x")), 3);
+  EXPECT_EQ(ExitCodeOf(DataLossError("A", "x")), 3);
+  EXPECT_EQ(ExitCodeOf(UnavailableError("A", "x")), 1);
+  EXPECT_EQ(ExitCodeOf(ExhaustedError("DISK_FULL", "x")), 1);
+  EXPECT_EQ(ExitCodeOf(InternalError("A", "x")), 1);
+  EXPECT_EQ(ExitCodeOf(Error(absl::StatusCode::kCancelled, "INTERRUPTED", "x")), 130);
+}
+
+TEST(CliContextTest, ErrorsAreRenderedOnBothStreams) {
+  std::ostringstream out, err;
+  CliContext context(out, err, false);
+  context.json = true;
+  context.set_action([]() -> absl::StatusOr<int> {
+    return NotFoundError("FILE_MISSING", "no file x.gguf; check the path");
+  });
+  EXPECT_EQ(context.Run(), 3);
+  EXPECT_EQ(err.str(), "assay: error [FILE_MISSING]: no file x.gguf; check the path\n");
+  auto document = ParseJson(out.str(), "stdout");
+  ASSERT_TRUE(document.ok()) << document.status();
+  EXPECT_EQ((*document)["error"]["reason"], "FILE_MISSING");
+  EXPECT_EQ((*document)["error"]["code"], "NOT_FOUND");
+}
+
+TEST(CliContextTest, ThrownExceptionIsAnErrorNotAnAbort) {
+  std::ostringstream out, err;
+  CliContext context(out, err, false);
+  context.set_action([]() -> absl::StatusOr<int> { throw std::runtime_error("boom"); });
+  EXPECT_EQ(context.Run(), 1);
+  EXPECT_THAT(err.str(), HasSubstr("[UNEXPECTED_EXCEPTION]: boom"));
+}
+
+}  // namespace
+}  // namespace assay

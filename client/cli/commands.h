@@ -1,0 +1,17 @@
+// Every command of `assay`, one per file cmd_NAME.cc.
+
+#ifndef ASSAY_CLIENT_CLI_COMMANDS_H_
+#define ASSAY_CLIENT_CLI_COMMANDS_H_
+
+#include "client/cli/command.h"
+
+namespace assay {
+
+void AddVersionCommand(CLI::App& app, CliContext& context);
+
+// Adds all of them, in the order that help shows.
+void AddAllCommands(CLI::App& app, CliContext& context);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_CLI_COMMANDS_H_
