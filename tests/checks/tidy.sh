@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# clang-tidy with the profile of .clang-tidy over the sources of some folders (tests left out), from the build's
+# compile_commands.json.
+#
+#   tests/checks/tidy.sh [FOLDER...]     default: storage server/core worker/replay; all of it: storage server worker client
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+command -v clang-tidy >/dev/null || die "clang-tidy is not installed; run deploy/install.sh --tests"
+[ -f "$BUILD/compile_commands.json" ] || die "$BUILD/compile_commands.json is missing; run deploy/build.sh first"
+[ $# -gt 0 ] || set -- storage server/core worker/replay
+
+mapfile -t files < <(source_files "${@/%//*.cc}" | grep -v '_test\.cc$' || true)
+[ ${#files[@]} -gt 0 ] || die "no sources below: $*"
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+
+# One log per file; clang-tidy's counts of suppressed warnings are noise. Clang does not know every g++ flag.
+export BUILD logs
+printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(build_jobs)" bash -c '
+  log=$logs/${1//\//+}
+  clang-tidy --quiet -p "$BUILD" --extra-arg=-Wno-unknown-warning-option --extra-arg=-Qunused-arguments "$1" \
+    >"$log" 2>"$log.err" || { [ -s "$log" ] || cp "$log.err" "$log"; touch "$log.failed"; }' _ || true
+
+for file in "${files[@]}"; do
+  log=$logs/${file//\//+}
+  if [ -e "$log.failed" ]; then
+    sed "s|$ROOT/||" "$log"
+    fail "$file (above)"
+  else
+    pass
+  fi
+done
+finish
