@@ -1,0 +1,112 @@
+#include "storage/report/pairing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "storage/base/status.h"
+#include "storage/report/bootstrap.h"
+#include "storage/report/quantile.h"
+#include "storage/report/statistics.h"
+
+namespace assay {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+double ValueOrInfinity(const Json& mean) {
+  return mean.at("value").is_null() ? kInfinity : mean.at("value").get<double>();
+}
+
+const Json& Head(const Json& report, const std::string& head) {
+  return report.at("heads").at(head);
+}
+
+}  // namespace
+
+Json PairedJson(const std::vector<PairedContext>& contexts) {
+  std::vector<ClusterValue> differences;
+  std::vector<double> sorted;
+  uint64_t a_wins = 0, b_wins = 0, ties = 0;
+  bool finite = true;
+  for (const PairedContext& c : contexts) {
+    const double difference = c.a == c.b ? 0.0 : c.a - c.b;  // two infinite contexts are a tie
+    differences.push_back({c.cluster, difference});
+    sorted.push_back(difference);
+    finite = finite && std::isfinite(c.a) && std::isfinite(c.b);
+    a_wins += difference < 0;
+    b_wins += difference > 0;
+    ties += difference == 0;
+  }
+  if (!finite) {
+    for (ClusterValue& value : differences) value.value = kInfinity;
+  }
+  std::sort(sorted.begin(), sorted.end());
+  const BootstrapResult bootstrap = ClusterBootstrap(differences);
+  Json json;
+  json["contexts"] = contexts.size();
+  json["difference_a_minus_b"] = FiniteJson(bootstrap.mean);
+  json["median_difference"] =
+      finite && !sorted.empty() ? FiniteJson(MiddleMedian(sorted)) : Json(nullptr);
+  json["bootstrap_difference"] = BootstrapJson(bootstrap);
+  json["a_wins"] = a_wins;
+  json["b_wins"] = b_wins;
+  json["ties"] = ties;
+  return json;
+}
+
+std::string WhyNotComparable(const Json& a, const Json& b, const std::string& head) {
+  if (!a.at("heads").contains(head) || !b.at("heads").contains(head)) {
+    return "one of them has no \"" + head + "\" result";
+  }
+  if (a.at("suite") != b.at("suite")) return "they were scored on different suites";
+  if (a.at("coverage") != b.at("coverage")) return "they cover different contexts";
+  if (a.at("reference").at("capture").at("content_sha256") !=
+      b.at("reference").at("capture").at("content_sha256")) {
+    return "their reference captures differ";
+  }
+  if (a.at("numeric") != b.at("numeric")) {
+    return "numeric policy, backend or kernel identity differ";
+  }
+  if (Head(a, head).at("reference_head") != Head(b, head).at("reference_head")) {
+    return "their reference heads differ";
+  }
+  const Json& rows_a = Head(a, head).at("contexts");
+  const Json& rows_b = Head(b, head).at("contexts");
+  if (rows_a.size() != rows_b.size()) return "they cover different contexts";
+  for (size_t i = 0; i < rows_a.size(); ++i) {
+    for (const char* key : {"index", "source_cluster", "positions"}) {
+      if (rows_a[i].at(key) != rows_b[i].at(key)) return "they cover different contexts";
+    }
+  }
+  return "";
+}
+
+absl::StatusOr<Json> PairReports(const Json& a, const Json& b, const std::string& head) {
+  const std::string why = WhyNotComparable(a, b, head);
+  if (!why.empty()) return InvalidError("NOT_COMPARABLE", "the reports cannot be paired: " + why);
+  const Json& rows_a = Head(a, head).at("contexts");
+  const Json& rows_b = Head(b, head).at("contexts");
+  std::vector<PairedContext> contexts;
+  for (size_t i = 0; i < rows_a.size(); ++i) {
+    contexts.push_back({rows_a[i].at("source_cluster").get<std::string>(),
+                        ValueOrInfinity(rows_a[i].at("mean_kl_ref_cand")),
+                        ValueOrInfinity(rows_b[i].at("mean_kl_ref_cand"))});
+  }
+  Json json = PairedJson(contexts);
+  const Json& bootstrap = json.at("bootstrap_difference");
+  Json smallest = nullptr;
+  if (bootstrap.at("refused").is_null()) {
+    double half =
+        (bootstrap.at("ci95_high").get<double>() - bootstrap.at("ci95_low").get<double>()) / 2;
+    for (const Json* report : {&a, &b}) {
+      const Json& noise = report->at("noise_floor").at("mean_kl_ref_cand");
+      if (noise.is_number()) half = std::max(half, noise.get<double>());
+    }
+    smallest = half;
+  }
+  json["smallest_resolvable_difference"] = smallest;
+  return json;
+}
+
+}  // namespace assay
