@@ -73,7 +73,8 @@ struct CaptureWriterInfo {
   Json runtime;             // members are added to capture_contract.runtime
   std::string filter;       // "all", "sentinel" or a partition
   std::string cut_point;    // "" = kDefaultCutPoint
-  Json stack;               // engine_identity, inserted after candidate_identity
+  Json stack;               // engine_identity, inserted after candidate_identity; null: left out
+  double elapsed_sec = 0;   // for people; not part of ContentSha256
 };
 
 // The manifest of a capture in progress (complete = false) or finished; key order of 2.2. Write

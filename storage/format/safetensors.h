@@ -78,6 +78,17 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
+// What a header says of one tensor; the payload follows in the same order.
+struct SafetensorsEntry {
+  std::string name;
+  DType dtype;
+  std::vector<uint64_t> shape;
+  uint64_t bytes() const;  // the shape's size; the caller's shapes are sound
+};
+
+// The first bytes of a file (length and padded header), for writers that stream the payload.
+std::string SafetensorsHeader(const std::vector<SafetensorsEntry>& entries);
+
 // Builds a file in memory: tensors in the order added, no metadata, header padded with spaces to a
 // multiple of 8 (the layout of published hidden files, qwen-suites 2.1).
 class SafetensorsBuilder {
@@ -88,13 +99,7 @@ class SafetensorsBuilder {
   std::string Build() const;
 
  private:
-  struct Entry {
-    std::string name;
-    DType dtype;
-    std::vector<uint64_t> shape;
-    uint64_t bytes;
-  };
-  std::vector<Entry> entries_;
+  std::vector<SafetensorsEntry> entries_;
   std::string payload_;
 };
 
