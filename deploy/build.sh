@@ -14,6 +14,8 @@ command -v cmake >/dev/null || die "cmake is not installed; run deploy/install.s
 jobs=$(build_jobs)
 # shellcheck disable=SC2206  # several arguments on purpose
 extra=(${ASSAY_CMAKE_ARGS:-})
+# Paths relative to the tree in ccache's keys: a second copy of the tree (tests/mutants) finds what the first compiled.
+export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$ROOT} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR:-true}
 log=build/$preset/configure.log
 mkdir -p "build/$preset"
 say "build: configuring preset $preset"
