@@ -57,6 +57,7 @@ class Checkpoint {
  private:
   Checkpoint();
   friend class CheckpointBuilder;
+  absl::StatusOr<const StoredTensor*> Get(std::string_view hf_name) const;
 
   std::string path_;
   std::string transform_;
