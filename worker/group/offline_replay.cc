@@ -1,0 +1,186 @@
+#include "worker/group/offline_replay.h"
+
+#include <utility>
+
+#include "storage/base/build_info.h"
+#include "storage/base/clock.h"
+#include "storage/base/digest.h"
+#include "storage/base/files.h"
+#include "storage/base/macros.h"
+#include "storage/base/status.h"
+#include "storage/report/candidate_files.h"
+#include "storage/report/report.h"
+#include "worker/group/replay_inputs.h"
+#include "worker/group/replay_run.h"
+
+namespace assay {
+namespace {
+
+constexpr char kExecutionSchema[] = "assay-execution/1";
+
+// Sealed results are not overwritten by unsealed ones.
+absl::Status CheckOut(const std::string& out) {
+  if (!IsDirectory(out)) return absl::OkStatus();
+  ASSAY_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(out));
+  for (const std::string& name : names) {
+    const std::string receipt = JoinPath(JoinPath(out, name), kReceiptFile);
+    if (!FileExists(receipt)) continue;
+    return PreconditionError("OUT_SEALED", receipt + " seals what lies in " + out +
+                                               "; choose another --out for unsealed results");
+  }
+  return absl::OkStatus();
+}
+
+NumericInfo Numeric(const OfflineReplayRequest& request, const Group& group, const ReplayRun& run,
+                    size_t candidate) {
+  NumericInfo out;
+  out.policy = request.policy;
+  out.backend = run.backend;
+  out.kernel_identity = group.identity().at("replay");
+  if (run.rounded.count(kReferenceOperand) > 0 ||
+      run.rounded.count(CandidateOperand(candidate)) > 0) {
+    out.operand_rounding = "bf16-rne";
+  }
+  out.allow_infinite = request.allow_infinite;
+  return out;
+}
+
+absl::StatusOr<ReportInputs> GatherReport(const OfflineReplayRequest& request, const Group& group,
+                                          const ReplayInputs& inputs, const ReplayRun& run,
+                                          size_t number) {
+  const ReplayCandidate& candidate = inputs.candidates[number];
+  ReportInputs out;
+  out.suite = {inputs.suite.schema, inputs.suite.suite_token_sha256, inputs.suite.manifest_sha256,
+               inputs.filter,       inputs.suite.contexts.size(),    inputs.suite.context_length};
+  const std::vector<ContextRows> rows = inputs.rows();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const SuiteContext& context = inputs.suite.contexts[inputs.selected[i]];
+    out.contexts.push_back(
+        {context.index, context.stratum, context.source_cluster, context.partition, rows[i].rows});
+  }
+  out.reference = DescribeOperand(inputs.reference);
+  out.candidate = DescribeOperand(candidate.capture);
+  out.numeric = Numeric(request, group, run, number);
+  const auto add = [&](std::string_view mode, const OfflineHead& head) -> absl::Status {
+    HeadResult result;
+    result.reference_head = inputs.head.identity;
+    result.candidate_head = head.identity;
+    ASSAY_ASSIGN_OR_RETURN(result.arrays,
+                           AssemblePositions(run.files, ComparisonId(number, mode), rows));
+    out.heads.emplace(std::string(mode), std::move(result));
+    return absl::OkStatus();
+  };
+  if (ReplayInputs::HasOwn(candidate)) {
+    ASSAY_RETURN_IF_ERROR(add(kHeadOwn, *candidate.own_head));
+  }
+  if (inputs.HasShared(candidate)) {
+    ASSAY_RETURN_IF_ERROR(add(kHeadShared, inputs.head));
+  }
+  return out;
+}
+
+class Replay {
+ public:
+  Replay(const OfflineReplayRequest& request, const OfflineRanks& ranks, const OfflineHooks& hooks)
+      : request_(request), ranks_(ranks), hooks_(hooks), started_ms_(Clock::Real()->UnixMillis()) {}
+
+  absl::StatusOr<OfflineReplayResult> Run();
+
+ private:
+  absl::Status FirstError() const;
+  absl::StatusOr<SummaryCandidate> WriteCandidate(const Group& group, const ReplayRun& run,
+                                                  size_t number);
+  Json Execution(const Group& group, const ReplayRun& run, const std::string& label) const;
+
+  const OfflineReplayRequest& request_;
+  const OfflineRanks& ranks_;
+  const OfflineHooks& hooks_;
+  const int64_t started_ms_;
+  ReplayInputs inputs_;
+};
+
+// OK while a candidate is left.
+absl::Status Replay::FirstError() const {
+  for (const ReplayCandidate& candidate : inputs_.candidates) {
+    if (candidate.status.ok()) return candidate.status;
+  }
+  return inputs_.candidates.front().status;
+}
+
+Json Replay::Execution(const Group& group, const ReplayRun& run, const std::string& label) const {
+  return {{"schema", kExecutionSchema},
+          {"sealed", false},
+          {"mode", "assay replay"},
+          {"build", BuildId()},
+          {"label", label},
+          {"started", FormatUtc(started_ms_)},
+          {"finished", FormatUtc(Clock::Real()->UnixMillis())},
+          {"tensor_parallel", group.size()},
+          {"threads_per_rank", group.threads()},
+          {"row_tile", request_.row_tile},
+          {"units", run.units}};
+}
+
+absl::StatusOr<SummaryCandidate> Replay::WriteCandidate(const Group& group, const ReplayRun& run,
+                                                        size_t number) {
+  SummaryCandidate out;
+  out.label = inputs_.candidates[number].label;
+  ASSAY_ASSIGN_OR_RETURN(const ReportInputs report_inputs,
+                         GatherReport(request_, group, inputs_, run, number));
+  ASSAY_ASSIGN_OR_RETURN(out.report, BuildReport(report_inputs));
+  CandidateFiles files;
+  ASSAY_ASSIGN_OR_RETURN(files.report, ReportBytes(out.report));
+  out.report_sha256 = Sha256Hex(files.report);
+  files.execution = PythonPrettyJson(Execution(group, run, out.label)) + "\n";
+  for (const auto& [mode, result] : report_inputs.heads) files.heads[mode] = &result.arrays;
+  ASSAY_RETURN_IF_ERROR(WriteCandidateFiles(request_.out, out.label, files));
+  return out;
+}
+
+absl::StatusOr<OfflineReplayResult> Replay::Run() {
+  if (request_.candidates.empty()) {
+    return InvalidError("CANDIDATE_MISSING", "give at least one --candidate capture");
+  }
+  ASSAY_RETURN_IF_ERROR(CheckOut(request_.out));
+  ASSAY_ASSIGN_OR_RETURN(inputs_, ReadReplayInputs(request_));
+  ASSAY_RETURN_IF_ERROR(FirstError());
+  ASSAY_ASSIGN_OR_RETURN(const std::unique_ptr<WorkFolder> work, WorkFolder::Lock(request_.out));
+  ASSAY_ASSIGN_OR_RETURN(const std::unique_ptr<Group> group,
+                         StartOfflineGroup(ranks_, /*capture=*/false, work->path(), hooks_));
+  ASSAY_RETURN_IF_ERROR(PrepareHeads(request_, *group, work->path(), &inputs_));
+  ASSAY_RETURN_IF_ERROR(FirstError());
+  ASSAY_ASSIGN_OR_RETURN(const ReplayRun run,
+                         RunReplayUnits(request_, *group, work->path(), hooks_, &inputs_));
+  OfflineReplayResult result;
+  for (size_t c = 0; c < inputs_.candidates.size(); ++c) {
+    ReplayCandidate& candidate = inputs_.candidates[c];
+    SummaryCandidate row;
+    row.label = candidate.label;
+    if (candidate.status.ok()) {
+      absl::StatusOr<SummaryCandidate> written = WriteCandidate(*group, run, c);
+      candidate.status = written.status();
+      if (written.ok()) row = std::move(*written);
+    }
+    if (!candidate.status.ok()) {
+      row.failed_reason = ReasonOf(candidate.status);
+      row.failed_message = MessageOf(candidate.status);
+      ++result.failed;
+    }
+    result.statuses.push_back(candidate.status);
+    result.candidates.push_back(std::move(row));
+  }
+  ASSAY_RETURN_IF_ERROR(FirstError());
+  ASSAY_ASSIGN_OR_RETURN(result.summary, BuildSummary(result.candidates));
+  ASSAY_RETURN_IF_ERROR(WriteSummaryFiles(request_.out, result.summary, result.candidates, ""));
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<OfflineReplayResult> OfflineReplay(const OfflineReplayRequest& request,
+                                                  const OfflineRanks& ranks,
+                                                  const OfflineHooks& hooks) {
+  return Replay(request, ranks, hooks).Run();
+}
+
+}  // namespace assay

@@ -1,0 +1,230 @@
+#include "worker/group/replay_inputs.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "storage/base/files.h"
+#include "storage/base/macros.h"
+#include "storage/base/status.h"
+#include "storage/format/model_manifest.h"
+#include "storage/report/candidate_files.h"
+
+namespace assay {
+namespace {
+
+absl::Status SettleLabels(const OfflineReplayRequest& request, ReplayInputs* inputs) {
+  std::set<std::string> seen;
+  for (const LabelledInput& input : request.candidates) {
+    ReplayCandidate candidate;
+    candidate.dir = input.value;
+    candidate.label = input.label.empty() ? BaseName(input.value) : input.label;
+    ASSAY_RETURN_IF_ERROR(CheckLabel(candidate.label));
+    if (!seen.insert(candidate.label).second) {
+      return InvalidError("LABEL_DUPLICATE", "two candidates are called \"" + candidate.label +
+                                                 "\"; give them labels, LABEL=CAPTURE");
+    }
+    inputs->candidates.push_back(std::move(candidate));
+  }
+  for (const LabelledInput& head : request.candidate_heads) {
+    if (!head.label.empty() && seen.count(head.label) == 0) {
+      return InvalidError("LABEL_UNKNOWN", "--candidate-head names \"" + head.label +
+                                               "\", but no candidate is called so");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The contexts that the reference was captured for, unless the user says otherwise.
+absl::StatusOr<std::string> ReferenceFilter(const std::string& dir) {
+  const std::string path = JoinPath(dir, kCaptureManifestName);
+  ASSAY_ASSIGN_OR_RETURN(const Json json, ReadJsonFile(path, kCaptureManifestBytesMax));
+  ASSAY_ASSIGN_OR_RETURN(const CaptureManifest manifest, ParseCaptureManifest(json, path));
+  return manifest.filter.empty() ? "all" : manifest.filter;
+}
+
+uint64_t Width(const CaptureDir& capture) { return capture.manifest.records.front().width; }
+
+absl::Status CheckWidth(const CaptureDir& capture, const OfflineHead& head) {
+  if (Width(capture) == head.identity.hidden) return absl::OkStatus();
+  return InvalidError("SHAPE_MISMATCH",
+                      head.spec + ": the head takes " + std::to_string(head.identity.hidden) +
+                          " hidden values, the rows of " + capture.dir + " have " +
+                          std::to_string(Width(capture)) + "; give the head of that model");
+}
+
+absl::Status CheckVocabulary(const Suite& suite, const OfflineHead& head) {
+  ASSAY_RETURN_IF_ERROR(CheckTokensBelow(suite, static_cast<int64_t>(head.identity.vocab)));
+  if (suite.vocab_size == 0 || static_cast<uint64_t>(suite.vocab_size) <= head.identity.vocab) {
+    return absl::OkStatus();
+  }
+  return InvalidError("SHAPE_MISMATCH",
+                      head.spec + ": the head has " + std::to_string(head.identity.vocab) +
+                          " rows, the suite's vocabulary is " + std::to_string(suite.vocab_size) +
+                          "; suite and head belong to different models");
+}
+
+std::optional<std::string> HeadSpecFor(const OfflineReplayRequest& request,
+                                       const std::string& label) {
+  std::optional<std::string> spec;
+  for (const LabelledInput& head : request.candidate_heads) {
+    if (head.label == label) return head.value;
+    if (head.label.empty()) spec = head.value;
+  }
+  return spec;
+}
+
+absl::Status PrepareOwnHead(const std::string& spec, Group& group, const std::string& work,
+                            const ReplayInputs& inputs, ReplayCandidate* candidate) {
+  ASSAY_ASSIGN_OR_RETURN(OfflineHead head, PrepareHead(spec, group, work));
+  if (head.identity.vocab != inputs.head.identity.vocab) {
+    return InvalidError("SHAPE_MISMATCH",
+                        spec + ": the head has " + std::to_string(head.identity.vocab) +
+                            " rows, the reference's " + std::to_string(inputs.head.identity.vocab) +
+                            "; distributions over different vocabularies cannot be compared");
+  }
+  ASSAY_RETURN_IF_ERROR(CheckWidth(candidate->capture, head));
+  candidate->own_head = std::move(head);
+  return absl::OkStatus();
+}
+
+// Numbers of a ModelFacts document that a manifest carries; what is not there stays unknown.
+ModelSizes SizesOf(const Json& facts) {
+  ModelSizes sizes;
+  const auto count = [](const Json& object, const char* key) -> std::optional<uint64_t> {
+    const auto it = object.find(key);
+    if (it == object.end() || !it->is_number_unsigned()) return std::nullopt;
+    return it->get<uint64_t>();
+  };
+  sizes.file_bytes = count(facts, "file_bytes");
+  const auto part = [&](const char* name, std::optional<uint64_t>* weights,
+                        std::optional<double>* bits) {
+    const auto it = facts.find(name);
+    if (it == facts.end() || !it->is_object()) return;
+    *weights = count(*it, "params");
+    const auto value = it->find("bits_per_weight");
+    if (value != it->end() && value->is_number()) *bits = value->get<double>();
+  };
+  part("body", &sizes.body_weights, &sizes.body_bits_per_weight);
+  part("head", &sizes.head_weights, &sizes.head_bits_per_weight);
+  part("embedding", &sizes.embedding_weights, &sizes.embedding_bits_per_weight);
+  const auto what_if = facts.find("what_if");
+  sizes.what_if = what_if != facts.end() && what_if->is_boolean() && what_if->get<bool>();
+  return sizes;
+}
+
+std::string TextOf(const Json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_string() ? it->get<std::string>() : "";
+}
+
+// The member `key` when `object` has it as an object, else null.
+const Json* ObjectIn(const Json* object, const char* key) {
+  if (object == nullptr || !object->is_object()) return nullptr;
+  const auto it = object->find(key);
+  return it != object->end() && it->is_object() ? &*it : nullptr;
+}
+
+void DescribeModel(const Json& kept, OperandInfo* out) {
+  const Json* manifest = ObjectIn(&kept, "manifest");
+  if (manifest == nullptr) return;
+  absl::StatusOr<ModelManifest> model = ParseModelManifest(*manifest, "assay_model");
+  if (!model.ok() || model->Identity() != TextOf(kept, "identity")) return;
+  out->model = model->ToJson();
+  out->model_identity = model->Identity();
+  if (const Json* facts = ObjectIn(&kept, "facts")) {
+    out->architecture = TextOf(*facts, "architecture");
+    out->family = TextOf(*facts, "family");
+    out->sizes = SizesOf(*facts);
+  }
+}
+
+}  // namespace
+
+LabelledInput ParseLabelled(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) return {"", text};
+  const std::string label = text.substr(0, equals);
+  const bool plain = std::all_of(label.begin(), label.end(), [](unsigned char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  });
+  return plain ? LabelledInput{label, text.substr(equals + 1)} : LabelledInput{"", text};
+}
+
+bool ReplayInputs::HasShared(const ReplayCandidate& candidate) const {
+  return !candidate.own_head ||
+         candidate.own_head->identity.rounded_sha256 != head.identity.rounded_sha256;
+}
+
+std::vector<ContextRows> ReplayInputs::rows() const {
+  std::vector<ContextRows> out;
+  for (const size_t position : selected) {
+    out.push_back(
+        {suite.contexts[position].index, static_cast<uint64_t>(suite.context_length) - 1});
+  }
+  return out;
+}
+
+absl::StatusOr<ReplayInputs> ReadReplayInputs(const OfflineReplayRequest& request) {
+  ReplayInputs inputs;
+  ASSAY_RETURN_IF_ERROR(SettleLabels(request, &inputs));
+  ASSAY_ASSIGN_OR_RETURN(inputs.suite, ReadSuite(request.suite_dir));
+  inputs.filter = request.filter;
+  if (inputs.filter.empty()) {
+    ASSAY_ASSIGN_OR_RETURN(inputs.filter, ReferenceFilter(request.reference));
+  }
+  ASSAY_ASSIGN_OR_RETURN(inputs.selected, SelectContexts(inputs.suite, inputs.filter));
+  ASSAY_ASSIGN_OR_RETURN(inputs.reference, OpenCapture(request.reference, inputs.suite,
+                                                       inputs.filter, /*verify_digests=*/true));
+  for (ReplayCandidate& candidate : inputs.candidates) {
+    absl::StatusOr<CaptureDir> capture =
+        OpenCapture(candidate.dir, inputs.suite, inputs.filter, /*verify_digests=*/true);
+    candidate.status = capture.status();
+    if (capture.ok()) candidate.capture = std::move(*capture);
+  }
+  return inputs;
+}
+
+absl::Status PrepareHeads(const OfflineReplayRequest& request, Group& group,
+                          const std::string& work, ReplayInputs* inputs) {
+  ASSAY_ASSIGN_OR_RETURN(inputs->head, PrepareHead(request.head, group, work));
+  ASSAY_RETURN_IF_ERROR(CheckWidth(inputs->reference, inputs->head));
+  ASSAY_RETURN_IF_ERROR(CheckVocabulary(inputs->suite, inputs->head));
+  for (ReplayCandidate& candidate : inputs->candidates) {
+    if (!candidate.status.ok()) continue;
+    if (const std::optional<std::string> spec = HeadSpecFor(request, candidate.label)) {
+      candidate.status = PrepareOwnHead(*spec, group, work, *inputs, &candidate);
+    }
+    if (candidate.status.ok() && inputs->HasShared(candidate)) {
+      candidate.status = CheckWidth(candidate.capture, inputs->head);
+    }
+  }
+  return absl::OkStatus();
+}
+
+OperandInfo DescribeOperand(const CaptureDir& capture) {
+  OperandInfo out;
+  const CaptureManifest& manifest = capture.manifest;
+  out.capture.content_sha256 = manifest.ContentSha256();
+  out.capture.schema = manifest.schema;
+  out.capture.cut_point = manifest.cut_point;
+  out.capture.legacy = manifest.legacy;
+  const Json* identity = ObjectIn(&manifest.json, "candidate_identity");
+  if (const Json* kept = ObjectIn(identity, "assay_model")) DescribeModel(*kept, &out);
+  if (out.model.is_null() && identity != nullptr) out.declared_identity = *identity;
+  const Json* stack = ObjectIn(&manifest.json, "engine_identity");
+  const Json* runtime = ObjectIn(ObjectIn(&manifest.json, "capture_contract"), "runtime");
+  if (const Json* kernels = ObjectIn(stack, "kernels")) {
+    out.capture.engine = *kernels;
+    out.capture.stack = *stack;
+  } else if (runtime != nullptr) {
+    // Of a foreign engine: how it ran, without what only describes the model.
+    out.capture.engine = *runtime;
+    out.capture.engine.erase("quantization");
+    out.capture.engine.erase("quantization_config");
+  }
+  return out;
+}
+
+}  // namespace assay
