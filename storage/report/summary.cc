@@ -1,0 +1,163 @@
+#include "storage/report/summary.h"
+
+#include <set>
+
+#include "storage/base/files.h"
+#include "storage/base/macros.h"
+#include "storage/base/status.h"
+#include "storage/report/candidate_files.h"
+#include "storage/report/pairing.h"
+#include "storage/report/report.h"
+#include "storage/report/summary_text.h"
+
+namespace assay {
+namespace {
+
+absl::Status Invalid(const std::string& what) {
+  return InvalidError("SUMMARY_INVALID", "summary: " + what);
+}
+
+// What the table shows of one head, by the names that the report uses.
+Json HeadSummary(const Json& report, const std::string& head) {
+  const Json& entry = report.at("heads").at(head);
+  const Json& statistics = entry.at("statistics");
+  const Json& kl = statistics.at("kl_ref_cand");
+  Json json;
+  json["description"] = entry.at("description");
+  json["mean_kl_ref_cand"] = kl.at("mean");
+  json["context_bootstrap"] = kl.at("context_bootstrap");
+  for (const char* key : {"p50", "p99", "p999", "max"}) {
+    json[std::string(key) + "_kl_ref_cand"] = kl.at(key);
+  }
+  json["mean_kl_cand_ref"] = statistics.at("kl_cand_ref").at("mean");
+  json["mean_jsd_bits"] = statistics.at("jsd_bits").at("mean");
+  json["mean_accept_rate"] = statistics.at("accept_rate").at("mean");
+  json["same_top1"] = statistics.at("agreement").at("same_top1");
+  json["perplexity_ref"] = statistics.at("nll_ref").at("perplexity");
+  json["perplexity_cand"] = statistics.at("nll_cand").at("perplexity");
+  json["strata"] = Json::object();
+  for (const auto& [stratum, group] : entry.at("strata").items()) {
+    json["strata"][stratum] = {{"mean_kl_ref_cand", group.at("mean_kl_ref_cand")},
+                               {"same_top1", group.at("same_top1")}};
+  }
+  json["worst_contexts"] = entry.at("worst_contexts");
+  json["smallest_resolvable_difference"] =
+      report.at("smallest_resolvable_difference").at(head).at("value");
+  return json;
+}
+
+Json FilesJson(const SummaryCandidate& candidate) {
+  Json json;
+  json["report"] = JoinPath(candidate.label, kReportFile);
+  json["execution"] = JoinPath(candidate.label, kExecutionFile);
+  json["receipt"] =
+      candidate.receipt_id.empty() ? Json(nullptr) : Json(JoinPath(candidate.label, kReceiptFile));
+  json["positions"] = Json::object();
+  for (const auto& [head, entry] : candidate.report.at("heads").items()) {
+    json["positions"][head] = JoinPath(JoinPath(candidate.label, kPositionsFolder), head);
+  }
+  return json;
+}
+
+Json CandidateJson(const SummaryCandidate& candidate) {
+  Json json;
+  json["label"] = candidate.label;
+  if (!candidate.failed_reason.empty()) {
+    json["failed"] = {{"reason", candidate.failed_reason}, {"message", candidate.failed_message}};
+    return json;
+  }
+  const Json& report = candidate.report;
+  json["failed"] = nullptr;
+  json["report_sha256"] = candidate.report_sha256;
+  json["sealed"] = !candidate.receipt_id.empty();
+  json["receipt_id"] = candidate.receipt_id.empty() ? Json(nullptr) : Json(candidate.receipt_id);
+  json["files"] = FilesJson(candidate);
+  json["suite_token_sha256"] = report.at("suite").at("suite_token_sha256");
+  json["contexts"] = report.at("coverage").at("contexts");
+  json["positions"] = report.at("coverage").at("positions");
+  json["policy"] = report.at("numeric").at("policy");
+  json["backend"] = report.at("numeric").at("backend");
+  json["sizes"] = report.at("candidate").at("sizes");
+  json["reference_sizes"] = report.at("reference").at("sizes");
+  json["noise_floor"] = {{"byte_identical", report.at("noise_floor").at("byte_identical")},
+                         {"mean_kl_ref_cand", report.at("noise_floor").at("mean_kl_ref_cand")}};
+  json["head_difference"] = report.at("head_difference");
+  json["disclosures"] = report.at("disclosures");
+  json["heads"] = Json::object();
+  for (const auto& [head, entry] : report.at("heads").items()) {
+    json["heads"][head] = HeadSummary(report, head);
+  }
+  return json;
+}
+
+absl::StatusOr<Json> PairsJson(const std::vector<SummaryCandidate>& candidates) {
+  Json pairs = Json::array();
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    for (size_t j = i + 1; j < candidates.size(); ++j) {
+      const SummaryCandidate& a = candidates[i];
+      const SummaryCandidate& b = candidates[j];
+      if (!a.failed_reason.empty() || !b.failed_reason.empty()) continue;
+      for (const std::string head : {std::string(kHeadOwn), std::string(kHeadShared)}) {
+        if (!a.report.at("heads").contains(head) && !b.report.at("heads").contains(head)) continue;
+        Json pair = {{"a", a.label}, {"b", b.label}, {"head", head}};
+        const std::string why = WhyNotComparable(a.report, b.report, head);
+        pair["not_comparable"] = why.empty() ? Json(nullptr) : Json(why);
+        pair["comparison"] = nullptr;
+        if (why.empty()) {
+          ASSAY_ASSIGN_OR_RETURN(pair["comparison"], PairReports(a.report, b.report, head));
+        }
+        pairs.push_back(std::move(pair));
+      }
+    }
+  }
+  return pairs;
+}
+
+absl::StatusOr<Summary> Build(const std::vector<SummaryCandidate>& candidates) {
+  Summary out;
+  std::set<std::string> labels;
+  out.json["schema"] = std::string(kSummarySchema);
+  out.json["candidates"] = Json::array();
+  for (const SummaryCandidate& candidate : candidates) {
+    ASSAY_RETURN_IF_ERROR(CheckLabel(candidate.label));
+    if (!labels.insert(candidate.label).second) {
+      return Invalid("label " + candidate.label + " is used twice");
+    }
+    if (candidate.failed_reason.empty() && candidate.report.value("schema", "") != kReportSchema) {
+      return Invalid(candidate.label + ": the report is not " + std::string(kReportSchema));
+    }
+    out.json["candidates"].push_back(CandidateJson(candidate));
+  }
+  ASSAY_ASSIGN_OR_RETURN(out.json["pairs"], PairsJson(candidates));
+  out.table = SummaryTable(out.json);
+  out.md = SummaryMarkdown(out.json);
+  out.csv = SummaryCsv(out.json);
+  return out;
+}
+
+}  // namespace
+
+absl::StatusOr<Summary> BuildSummary(const std::vector<SummaryCandidate>& candidates) {
+  try {
+    return Build(candidates);
+  } catch (const nlohmann::json::exception& error) {
+    return Invalid(std::string("a report lacks a field: ") + error.what());
+  }
+}
+
+absl::Status WriteSummaryFiles(const std::string& out, const Summary& summary,
+                               const std::vector<SummaryCandidate>& candidates,
+                               const std::string& public_key_pem) {
+  ASSAY_RETURN_IF_ERROR(EnsureDirectory(out));
+  bool sealed = false;
+  for (const SummaryCandidate& candidate : candidates) sealed |= !candidate.receipt_id.empty();
+  if (sealed) {
+    ASSAY_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(out, "key.pub"), public_key_pem));
+    ASSAY_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(out, "VERIFY.md"), VerifyText(candidates)));
+  }
+  ASSAY_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(out, "summary.csv"), summary.csv));
+  ASSAY_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(out, "summary.md"), summary.md));
+  return WriteFileAtomic(JoinPath(out, "summary.json"), PythonPrettyJson(summary.json) + "\n");
+}
+
+}  // namespace assay

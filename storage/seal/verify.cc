@@ -1,0 +1,86 @@
+#include "storage/seal/verify.h"
+
+#include <algorithm>
+
+#include "storage/base/digest.h"
+#include "storage/seal/gates.h"
+
+namespace assay {
+
+std::string_view GateStateName(GateState state) {
+  switch (state) {
+    case GateState::kPass:
+      return "pass";
+    case GateState::kFail:
+      return "fail";
+    case GateState::kNotApplicable:
+      break;
+  }
+  return "not-applicable";
+}
+
+std::string_view VerdictName(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kValid:
+      return "valid";
+    case Verdict::kValidUnknownKey:
+      return "valid-unknown-key";
+    case Verdict::kFailed:
+      break;
+  }
+  return "failed";
+}
+
+Json Verification::ToJson() const {
+  Json json;
+  json["verdict"] = std::string(VerdictName(verdict));
+  json["key_ids"] = key_ids;
+  json["receipt_ids"] = receipt_ids;
+  json["gates"] = Json::array();
+  for (const Gate& gate : gates) {
+    json["gates"].push_back({{"subject", gate.subject},
+                             {"name", gate.name},
+                             {"state", std::string(GateStateName(gate.state))},
+                             {"reason", gate.reason.empty() ? Json(nullptr) : Json(gate.reason)},
+                             {"message", gate.message}});
+  }
+  return json;
+}
+
+std::string Verification::ToText() const {
+  std::string out;
+  for (const Gate& gate : gates) {
+    const std::string mark = gate.state == GateState::kPass   ? "ok    "
+                             : gate.state == GateState::kFail ? "FAIL  "
+                                                              : "-     ";
+    out += mark + gate.subject + ": " + gate.name + ": " + gate.message;
+    if (!gate.reason.empty()) out += " [" + gate.reason + "]";
+    out += "\n";
+  }
+  switch (verdict) {
+    case Verdict::kValid:
+      out += "VALID: signed by a trusted key\n";
+      break;
+    case Verdict::kValidUnknownKey:
+      for (const std::string& id : key_ids) {
+        out += "VALID FOR UNKNOWN KEY " + id +
+               ": everything fits together, but nothing here says whose key this is; pass the "
+               "service's public key with --key\n";
+      }
+      break;
+    case Verdict::kFailed:
+      out += "FAILED: do not rely on this result\n";
+      break;
+  }
+  return out;
+}
+
+Verification VerifyReceipt(std::string_view receipt, std::optional<std::string_view> report,
+                           std::optional<std::string_view> execution,
+                           std::span<const PublicKey> trusted_keys, const ReceiptNames& names) {
+  GateList gates;
+  CheckReceiptGates(receipt, report, execution, trusted_keys, names, names.receipt, &gates);
+  return gates.Finish(!trusted_keys.empty());
+}
+
+}  // namespace assay

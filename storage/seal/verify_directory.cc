@@ -1,0 +1,210 @@
+#include "storage/base/digest.h"
+#include "storage/base/files.h"
+#include "storage/base/json_fields.h"
+#include "storage/base/macros.h"
+#include "storage/base/status.h"
+#include "storage/report/candidate_files.h"
+#include "storage/report/report.h"
+#include "storage/seal/gates.h"
+#include "storage/seal/receipt.h"
+#include "storage/seal/verify.h"
+#include "storage/seal/verify_summary.h"
+
+namespace assay {
+namespace {
+
+constexpr uint64_t kExecutionBytesMax = uint64_t{1} << 28;
+constexpr std::string_view kPublicKeyFile = "key.pub";
+
+absl::Status Missing(const std::string& path, const std::string& what) {
+  return NotFoundError("FILE_MISSING", path + ": " + what);
+}
+
+absl::Status CheckArrayFile(const std::string& path, const Json& entry) {
+  const JsonFields fields(entry, path);
+  ASSAY_ASSIGN_OR_RETURN(const int64_t expected, fields.Int("bytes", 0, INT64_MAX));
+  ASSAY_ASSIGN_OR_RETURN(const std::string sha256, fields.Sha256("sha256"));
+  ASSAY_ASSIGN_OR_RETURN(const uint64_t size, FileSize(path));
+  if (size != static_cast<uint64_t>(expected)) {
+    return DataLossError("DIGEST_MISMATCH",
+                         path + ": has " + std::to_string(size) + " bytes, the report names " +
+                             std::to_string(expected) + "; fetch the file again");
+  }
+  ASSAY_ASSIGN_OR_RETURN(const std::string digest, Sha256File(path));
+  if (digest == sha256) return absl::OkStatus();
+  return DataLossError("DIGEST_MISMATCH", path + ": has SHA-256 " + digest + ", the report names " +
+                                              sha256 + "; the file was changed, fetch it again");
+}
+
+// Digests of every array of one head, then its statistics recomputed from them.
+void CheckHead(const Json& report, const std::string& head, const std::string& folder,
+               const std::string& report_path, const std::string& subject, GateList* gates) {
+  absl::Status status;
+  for (const auto& [file, entry] : report.at("heads").at(head).at("arrays").items()) {
+    if (!IsSafeRelativePath(file) || !status.ok()) continue;
+    status = CheckArrayFile(JoinPath(folder, file), entry);
+  }
+  if (!gates->Check(subject, "arrays/" + head, status,
+                    "every array under " + folder + " has its digest")) {
+    return;
+  }
+  uint64_t positions = 0;
+  for (const Json& row : report.at("heads").at(head).at("contexts")) {
+    positions += row.at("positions").get<uint64_t>();
+  }
+  const auto arrays = ReadPositionFolder(folder, positions);
+  gates->Check(subject, "statistics/" + head,
+               arrays.ok() ? RecheckHead(report, head, *arrays, report_path) : arrays.status(),
+               "recomputed from the arrays, equal");
+}
+
+void CheckReport(const std::string& bytes, const std::string& folder,
+                 const std::string& report_path, const std::string& subject, GateList* gates) {
+  const auto report = ParseReport(bytes, report_path);
+  if (!gates->Check(subject, "report-form", report.status(),
+                    report_path + " is canonical assay-report/1")) {
+    return;
+  }
+  const std::string positions = JoinPath(folder, kPositionsFolder);
+  if (!IsDirectory(positions)) {
+    gates->Check(subject, "arrays",
+                 Missing(positions,
+                         "the per-position arrays are missing, so the statistics cannot "
+                         "be recomputed; fetch them from the service"),
+                 "");
+    return;
+  }
+  for (const auto& [head, value] : report->at("heads").items()) {
+    CheckHead(*report, head, JoinPath(positions, head), report_path, subject, gates);
+  }
+  gates->Check(subject, "statistics/across-heads", RecheckAcrossHeads(*report, report_path),
+               "coverage and differences recomputed, equal");
+}
+
+// key.pub of the folder or of the one above it: it must be the key that signed.
+void CheckPublicKeyFile(const std::string& folder, const PublicKey& key, const std::string& subject,
+                        GateList* gates) {
+  const std::string above = folder == "." ? ".." : DirName(folder);
+  for (const std::string& place : {folder, above}) {
+    const std::string path = JoinPath(place, kPublicKeyFile);
+    if (!FileExists(path)) continue;
+    const auto file_key = PublicKey::FromFile(path);
+    absl::Status status = file_key.status();
+    if (status.ok() && !(*file_key == key)) {
+      status = DataLossError("KEY_MISMATCH", path + ": is not the key that signed the receipt");
+    }
+    gates->Check(subject, "public-key-file", status, path + " is the signing key");
+    return;
+  }
+  gates->Skip(subject, "public-key-file", "there is no key.pub");
+}
+
+void CheckCandidate(const std::string& folder, const std::string& receipt_name,
+                    std::span<const PublicKey> trusted, const std::string& subject,
+                    GateList* gates) {
+  const ReceiptNames names = {JoinPath(folder, receipt_name), JoinPath(folder, kReportFile),
+                              JoinPath(folder, kExecutionFile)};
+  std::optional<std::string> report, execution;
+  const auto read = [&](const std::string& path, uint64_t limit, const char* gate,
+                        std::optional<std::string>* out) {
+    absl::StatusOr<std::string> bytes = ReadFile(path, limit);
+    if (bytes.ok()) {
+      *out = std::move(bytes).value();
+    } else {
+      gates->Fail(subject, gate, ReasonOf(bytes.status()), MessageOf(bytes.status()));
+    }
+  };
+  read(names.report, kReportBytesMax, "report-file", &report);
+  read(names.execution, kExecutionBytesMax, "execution-file", &execution);
+  const auto receipt = ReadFile(names.receipt, kReceiptBytesMax);
+  if (receipt.ok()) {
+    const auto key = CheckReceiptGates(*receipt, report, execution, trusted, names, subject, gates);
+    if (key) CheckPublicKeyFile(folder, *key, subject, gates);
+  } else if (ReasonOf(receipt.status()) == "FILE_MISSING") {
+    gates->Fail(subject, "receipt", "RECEIPT_MISSING",
+                names.receipt +
+                    ": there is none; this result is UNSEALED and nobody vouches for "
+                    "it. Score it with assay score to get a receipt");
+  } else {
+    gates->Fail(subject, "receipt", ReasonOf(receipt.status()), MessageOf(receipt.status()));
+  }
+  if (report) CheckReport(*report, folder, names.report, subject, gates);
+}
+
+// A receipt with no report beside it: what it says about itself.
+void CheckLoneReceipt(const std::string& path, std::span<const PublicKey> trusted,
+                      GateList* gates) {
+  const auto bytes = ReadFile(path, kReceiptBytesMax);
+  if (!bytes.ok()) {
+    gates->Fail(path, "receipt", ReasonOf(bytes.status()), MessageOf(bytes.status()));
+    return;
+  }
+  const ReceiptNames names = {path, std::string(kReportFile), std::string(kExecutionFile)};
+  const auto key =
+      CheckReceiptGates(*bytes, std::nullopt, std::nullopt, trusted, names, BaseName(path), gates);
+  if (key) CheckPublicKeyFile(DirName(path), *key, BaseName(path), gates);
+}
+
+bool IsCandidateFolder(const std::string& folder) {
+  return FileExists(JoinPath(folder, kReportFile)) || FileExists(JoinPath(folder, kReceiptFile));
+}
+
+void CheckFolder(const std::string& path, std::span<const PublicKey> trusted, GateList* gates) {
+  if (IsCandidateFolder(path)) {
+    CheckCandidate(path, std::string(kReceiptFile), trusted, BaseName(path), gates);
+    return;
+  }
+  const auto names = ListDirectory(path);
+  if (!names.ok()) {
+    gates->Fail(path, "folder", ReasonOf(names.status()), MessageOf(names.status()));
+    return;
+  }
+  bool found = false;
+  for (const std::string& name : *names) {
+    const std::string folder = JoinPath(path, name);
+    if (!IsDirectory(folder) || !IsCandidateFolder(folder)) continue;
+    found = true;
+    CheckCandidate(folder, std::string(kReceiptFile), trusted, name, gates);
+  }
+  if (!found) {
+    gates->Fail(path, "folder", "NOTHING_TO_VERIFY",
+                path +
+                    ": holds no report.json or receipt.json, nor does a folder in it; give the "
+                    "--out folder of a run, one candidate's folder or a receipt");
+    return;
+  }
+  CheckSummaryFile(path, gates);
+}
+
+}  // namespace
+
+Verification VerifyDirectory(const std::string& given, const std::string& key_path) {
+  std::string path = given;
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  GateList gates;
+  std::vector<PublicKey> trusted;
+  if (!key_path.empty()) {
+    const auto key = PublicKey::FromFile(key_path);
+    if (!key.ok()) {
+      gates.Fail(key_path, "trusted-key", ReasonOf(key.status()), MessageOf(key.status()));
+      return gates.Finish(false);
+    }
+    trusted.push_back(*key);
+  }
+  if (IsDirectory(path)) {
+    CheckFolder(path, trusted, &gates);
+  } else if (FileExists(path)) {
+    const std::string folder = DirName(path);
+    if (FileExists(JoinPath(folder, kReportFile))) {
+      CheckCandidate(folder, BaseName(path), trusted, BaseName(path), &gates);
+    } else {
+      CheckLoneReceipt(path, trusted, &gates);
+    }
+  } else {
+    const absl::Status status = Missing(path, "there is no such file or folder");
+    gates.Fail(path, "path", ReasonOf(status), MessageOf(status));
+  }
+  return gates.Finish(!trusted.empty());
+}
+
+}  // namespace assay
