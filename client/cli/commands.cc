@@ -2,6 +2,10 @@
 
 namespace assay {
 
-void AddAllCommands(CLI::App& app, CliContext& context) { AddVersionCommand(app, context); }
+void AddAllCommands(CLI::App& app, CliContext& context) {
+  AddCaptureCommand(app, context);
+  AddReplayCommand(app, context);
+  AddVersionCommand(app, context);
+}
 
 }  // namespace assay

@@ -7,6 +7,8 @@
 
 namespace assay {
 
+void AddCaptureCommand(CLI::App& app, CliContext& context);
+void AddReplayCommand(CLI::App& app, CliContext& context);
 void AddVersionCommand(CLI::App& app, CliContext& context);
 
 // Adds all of them, in the order that help shows.

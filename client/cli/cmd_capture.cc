@@ -1,0 +1,71 @@
+// assay capture: a capture directory made on this machine, without a server.
+
+#include <memory>
+
+#include "client/cli/commands.h"
+#include "client/cli/offline_hooks.h"
+#include "fmt/format.h"
+#include "storage/base/macros.h"
+#include "storage/format/model_spec.h"
+#include "worker/group/offline_capture.h"
+
+namespace assay {
+namespace {
+
+struct CaptureOptions {
+  std::string model;
+  OfflineCaptureRequest request;
+  OfflineRanks ranks;
+};
+
+absl::StatusOr<int> RunCapture(CaptureOptions& options, CliContext& context) {
+  ASSAY_ASSIGN_OR_RETURN(options.request.model, ParseModelSpec(options.model));
+  context.progress().Note(fmt::format("assay capture: {} over {} ({} contexts) into {}",
+                                      options.model, options.request.suite_dir,
+                                      options.request.filter, options.request.out));
+  ASSAY_ASSIGN_OR_RETURN(const OfflineCaptureResult result,
+                         OfflineCapture(options.request, options.ranks, CommandLineHooks(context)));
+  context.progress().End();
+  Json document;
+  document["capture"] = options.request.out;
+  document["content_sha256"] = result.content_sha256;
+  document["model_identity"] = result.model_identity;
+  document["captured"] = result.captured;
+  document["kept"] = result.kept;
+  document["retried_units"] = result.attempts;
+  document["manifest"] = result.manifest;
+  context.PrintJson(document);
+  context.Print(fmt::format("{}: {} contexts captured, {} kept from before\ncontent {}",
+                            options.request.out, result.captured, result.kept,
+                            result.content_sha256));
+  return kExitSuccess;
+}
+
+}  // namespace
+
+void AddCaptureCommand(CLI::App& app, CliContext& context) {
+  auto options = std::make_shared<CaptureOptions>();
+  CLI::App* command = AddCommand(
+      app, context, "capture",
+      "Capture a model's final hidden states over a suite, without a server.\n"
+      "The output folder is in the published capture form. An interrupted capture is continued by\n"
+      "the same command: contexts that are there and match their digests are kept.",
+      "  assay capture --model model.gguf --suite suite --out captures/reference\n"
+      "  assay capture --model model.gguf@rtn:bits=4,group=32 --suite suite --out captures/int4\n"
+      "  assay capture --model hf-folder --suite suite --out sentinels --filter sentinel --tp 2\n");
+  command
+      ->add_option("--model", options->model,
+                   "GGUF file or Hugging Face folder, with @TRANSFORM for a what-if "
+                   "(rtn:bits=B,group=N|channel)")
+      ->required();
+  command->add_option("--suite", options->request.suite_dir, "Suite folder")->required();
+  command->add_option("--out", options->request.out, "Capture directory to write")->required();
+  command
+      ->add_option("--filter", options->request.filter,
+                   "Contexts to capture: all, sentinel, or a partition")
+      ->capture_default_str();
+  AddRankOptions(command, &options->ranks);
+  OnRun(command, context, [options, &context] { return RunCapture(*options, context); });
+}
+
+}  // namespace assay

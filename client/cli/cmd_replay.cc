@@ -1,0 +1,127 @@
+// assay replay: captures compared on this machine, without a server and without a receipt.
+
+#include <memory>
+
+#include "client/cli/commands.h"
+#include "client/cli/offline_hooks.h"
+#include "fmt/format.h"
+#include "storage/base/macros.h"
+#include "storage/base/status.h"
+#include "worker/group/offline_replay.h"
+
+namespace assay {
+namespace {
+
+struct ReplayOptions {
+  OfflineReplayRequest request;
+  std::vector<std::string> candidates;
+  std::vector<std::string> candidate_heads;
+  OfflineRanks ranks;
+};
+
+Json ResultDocument(const ReplayOptions& options, const OfflineReplayResult& result) {
+  Json document;
+  document["sealed"] = false;
+  document["out"] = options.request.out;
+  document["candidates"] = Json::array();
+  for (const SummaryCandidate& candidate : result.candidates) {
+    Json row;
+    row["label"] = candidate.label;
+    row["report_sha256"] =
+        candidate.report_sha256.empty() ? Json(nullptr) : Json(candidate.report_sha256);
+    if (candidate.failed_reason.empty()) {
+      row["error"] = nullptr;
+    } else {
+      row["error"] = {{"reason", candidate.failed_reason}, {"message", candidate.failed_message}};
+    }
+    document["candidates"].push_back(std::move(row));
+  }
+  document["summary"] = result.summary.json;
+  return document;
+}
+
+absl::StatusOr<int> RunReplayCommand(ReplayOptions& options, CliContext& context) {
+  for (const std::string& text : options.candidates) {
+    options.request.candidates.push_back(ParseLabelled(text));
+  }
+  for (const std::string& text : options.candidate_heads) {
+    options.request.candidate_heads.push_back(ParseLabelled(text));
+  }
+  context.progress().Note(fmt::format("assay replay: {} candidate{} against {} over {}",
+                                      options.candidates.size(),
+                                      options.candidates.size() == 1 ? "" : "s",
+                                      options.request.reference, options.request.suite_dir));
+  ASSAY_ASSIGN_OR_RETURN(const OfflineReplayResult result,
+                         OfflineReplay(options.request, options.ranks, CommandLineHooks(context)));
+  context.progress().End();
+  context.PrintJson(ResultDocument(options, result));
+  context.Print(result.summary.table);
+  context.Print(
+      fmt::format("UNSEALED: made by assay replay, without a receipt. Files are in {}; assay score "
+                  "gives a sealed result.",
+                  options.request.out));
+  for (size_t i = 0; i < result.statuses.size(); ++i) {
+    if (result.statuses[i].ok()) continue;
+    context.Warn(fmt::format("candidate {} was refused [{}]: {}", result.candidates[i].label,
+                             ReasonOf(result.statuses[i]), MessageOf(result.statuses[i])));
+  }
+  return result.failed == 0 ? kExitSuccess : kExitPartly;
+}
+
+}  // namespace
+
+void AddReplayCommand(CLI::App& app, CliContext& context) {
+  auto options = std::make_shared<ReplayOptions>();
+  CLI::App* command = AddCommand(
+      app, context, "replay",
+      "Compare captures position by position over the whole vocabulary, without a server.\n"
+      "Writes the files of assay score except receipts: the result is UNSEALED. Every input is\n"
+      "verified by digest first.",
+      "  assay replay --reference captures/reference --candidate captures/int4 \\\n"
+      "      --head model.gguf --suite suite --out result\n"
+      "  assay replay --reference ref --candidate a=capture-a --candidate b=capture-b \\\n"
+      "      --head head.safetensors:lm_head.weight --candidate-head b=b-head.safetensors \\\n"
+      "      --suite suite --out result --tp 2\n");
+  OfflineReplayRequest& request = options->request;
+  command->add_option("--reference", request.reference, "Capture directory of the reference")
+      ->required();
+  command
+      ->add_option("--candidate", options->candidates,
+                   "[LABEL=]CAPTURE, a capture directory to compare; may be repeated")
+      ->required()
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command
+      ->add_option("--head", request.head,
+                   "Head of the reference: FILE[:TENSOR] (safetensors) or a model (GGUF file, "
+                   "Hugging Face folder); serves both sides where no candidate head is given")
+      ->required();
+  command
+      ->add_option("--candidate-head", options->candidate_heads,
+                   "[LABEL=]FILE[:TENSOR]|MODEL, a candidate's own head; without LABEL for all")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_option("--suite", request.suite_dir, "Suite folder")->required();
+  command->add_option("--out", request.out, "Folder for the results")->required();
+  command->add_option("--filter", request.filter,
+                      "Contexts to compare: all, sentinel, or a partition; by default those that "
+                      "the reference was captured for");
+  command
+      ->add_option("--policy", request.policy,
+                   "Numeric policy: exact, fp64-audit (slow oracle) or torch-bf16 (logits rounded "
+                   "to bf16, as published numbers were)")
+      ->check(CLI::IsMember({"exact", "fp64-audit", "torch-bf16"}))
+      ->capture_default_str();
+  command
+      ->add_option("--row-tile", request.row_tile,
+                   "Positions computed together; bounds memory, changes no result")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command->add_flag("--allow-infinite", request.allow_infinite,
+                    "Accept positions where the candidate excludes a token that the reference "
+                    "allows (KL is infinite there)");
+  AddRankOptions(command, &options->ranks);
+  OnRun(command, context, [options, &context] { return RunReplayCommand(*options, context); });
+}
+
+}  // namespace assay
