@@ -1,0 +1,143 @@
+// Gloo over TCP. Ranks find each other through files in the rendezvous folder.
+
+#include <gloo/allgather.h>
+#include <gloo/allgatherv.h>
+#include <gloo/alltoallv.h>
+#include <gloo/barrier.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/file_store.h>
+#include <gloo/transport/tcp/device.h>
+
+#include <chrono>
+#include <exception>
+
+#include "storage/base/files.h"
+#include "storage/base/macros.h"
+#include "storage/base/status.h"
+#include "worker/collective/backends.h"
+#include "worker/collective/checks.h"
+
+namespace assay::collective_internal {
+namespace {
+
+constexpr const char* kLoopback = "127.0.0.1";
+
+// Runs `body`; Gloo tells of dead peers, timeouts and misuse by exceptions, which end here.
+template <typename Body>
+absl::Status Guarded(int rank, int size, std::string_view operation, const Body& body) {
+  try {
+    body();
+    return absl::OkStatus();
+  } catch (const std::exception& e) {
+    return Failed(rank, size, operation, e.what());
+  } catch (...) {
+    return Failed(rank, size, operation, "unknown exception from Gloo");
+  }
+}
+
+// Gloo takes writable pointers for what it only reads, and refuses null even for no bytes.
+uint8_t* Readable(std::span<const uint8_t> bytes, uint8_t* empty) {
+  return bytes.empty() ? empty : const_cast<uint8_t*>(bytes.data());
+}
+
+class Gloo : public Collective {
+ public:
+  explicit Gloo(std::shared_ptr<gloo::rendezvous::Context> context)
+      : context_(std::move(context)) {}
+
+  ~Gloo() override {
+    const absl::Status ignored =
+        Guarded(rank(), size(), "close", [&] { context_->closeConnections(); });
+  }
+
+  int rank() const override { return context_->rank; }
+  int size() const override { return context_->size; }
+  std::string_view name() const override { return "gloo"; }
+
+  absl::Status AllGather(std::span<const uint8_t> send, std::span<uint8_t> recv) override {
+    ASSAY_RETURN_IF_ERROR(CheckAllGather(send.size(), recv.size(), size()));
+    if (recv.empty()) return Barrier();
+    return Run("all-gather", [&] {
+      gloo::AllgatherOptions options(context_);
+      options.setInput(Readable(send, &empty_), send.size());
+      options.setOutput(recv.data(), recv.size());
+      options.setTag(NextTag());
+      gloo::allgather(options);
+    });
+  }
+
+  absl::Status AllGatherV(std::span<const uint8_t> send, std::span<const uint64_t> counts,
+                          std::span<uint8_t> recv) override {
+    ASSAY_RETURN_IF_ERROR(CheckAllGatherV(send.size(), counts, recv.size(), rank(), size()));
+    if (recv.empty()) return Barrier();
+    return Run("all-gather", [&] {
+      gloo::AllgathervOptions options(context_);
+      options.setInput(Readable(send, &empty_), send.size());
+      options.setOutput(recv.data(), std::vector<size_t>(counts.begin(), counts.end()));
+      options.setTag(NextTag());
+      gloo::allgatherv(options);
+    });
+  }
+
+  absl::Status AllToAllV(std::span<const uint8_t> send, std::span<const uint64_t> send_counts,
+                         std::span<uint8_t> recv, std::span<const uint64_t> recv_counts) override {
+    ASSAY_RETURN_IF_ERROR(
+        CheckAllToAllV(send.size(), send_counts, recv.size(), recv_counts, rank(), size()));
+    return Run("all-to-all", [&] {
+      gloo::AlltoallvOptions options(context_);
+      options.setInput(Readable(send, &empty_),
+                       std::vector<int64_t>(send_counts.begin(), send_counts.end()));
+      options.setOutput(recv.empty() ? &empty_ : recv.data(),
+                        std::vector<int64_t>(recv_counts.begin(), recv_counts.end()));
+      options.setTag(NextTag());
+      gloo::alltoallv(options);
+    });
+  }
+
+  absl::Status Barrier() override {
+    return Run("barrier", [&] {
+      gloo::BarrierOptions options(context_);
+      options.setTag(NextTag());
+      gloo::barrier(options);
+    });
+  }
+
+ private:
+  // After a failure the connections are in an unknown state; nothing may follow.
+  template <typename Body>
+  absl::Status Run(std::string_view operation, const Body& body) {
+    if (failed_) return Failed(rank(), size(), operation, "an earlier operation failed");
+    absl::Status status = Guarded(rank(), size(), operation, body);
+    failed_ = !status.ok();
+    return status;
+  }
+
+  // Operations follow each other, so a small cycle of tags keeps neighbours apart.
+  uint32_t NextTag() { return tag_++ & 0xffffu; }
+
+  const std::shared_ptr<gloo::rendezvous::Context> context_;
+  uint32_t tag_ = 0;
+  bool failed_ = false;
+  uint8_t empty_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Collective>> CreateGloo(const CollectiveOptions& options) {
+  ASSAY_RETURN_IF_ERROR(EnsureDirectory(options.rendezvous));
+  std::unique_ptr<Collective> out;
+  ASSAY_RETURN_IF_ERROR(Guarded(options.rank, options.size, "joining the group", [&] {
+    gloo::transport::tcp::attr attributes;
+    attributes.hostname = options.bind_address.empty() ? kLoopback : options.bind_address;
+    std::shared_ptr<gloo::transport::Device> device =
+        gloo::transport::tcp::CreateDevice(attributes);
+    gloo::rendezvous::FileStore store(options.rendezvous);
+    auto context = std::make_shared<gloo::rendezvous::Context>(options.rank, options.size);
+    context->setTimeout(std::chrono::milliseconds(options.timeout_ms));
+    context->connectFullMesh(store, device);
+    out = std::make_unique<Gloo>(std::move(context));
+  }));
+  return out;
+}
+
+}  // namespace assay::collective_internal

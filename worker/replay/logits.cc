@@ -1,0 +1,188 @@
+#include "worker/replay/logits.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "storage/base/bf16.h"
+#include "storage/base/macros.h"
+
+namespace assay {
+namespace {
+
+constexpr uint64_t kSplitRowsMin =
+    16;  // tiles are split further only into pieces of at least so many rows
+
+// A task: rows [begin, end) of one leaf of one source.
+struct Piece {
+  size_t source;
+  uint64_t leaf, begin, end;
+};
+
+// One task per source and leaf; rows are split as well when that leaves threads idle.
+std::vector<Piece> CutPieces(const Tile& tile, int threads) {
+  const Job& job = tile.job();
+  const uint64_t blocks = job.sources.size() * job.own.count();
+  const uint64_t wanted = 4 * static_cast<uint64_t>(threads);
+  uint64_t splits =
+      threads > 1 && blocks > 0 && blocks < wanted ? (wanted + blocks - 1) / blocks : 1;
+  splits = std::min(splits, std::max<uint64_t>(1, tile.rows() / kSplitRowsMin));
+  std::vector<Piece> out;
+  for (size_t s = 0; s < job.sources.size(); ++s) {
+    for (uint64_t leaf = 0; leaf < job.own.count(); ++leaf) {
+      for (uint64_t k = 0; k < splits; ++k) {
+        out.push_back({s, leaf, tile.rows() * k / splits, tile.rows() * (k + 1) / splits});
+      }
+    }
+  }
+  return out;
+}
+
+class TileFiller {
+ public:
+  TileFiller(const ContextRows& operands, const std::vector<std::shared_ptr<HeadSlice>>& heads,
+             Tile* tile)
+      : operands_(operands), heads_(heads), tile_(*tile), job_(tile->job()) {}
+
+  absl::Status Fill(const Piece& piece) {
+    const Source& source = job_.sources[piece.source];
+    if (!source.head) {
+      CopyStored(piece, source.operand);
+    } else if (tile_.wide()) {
+      MultiplyWide(piece, source);
+    } else {
+      ASSAY_RETURN_IF_ERROR(heads_[*source.head]->leaves[piece.leaf]->Multiply(
+          operands_.Hidden(source.operand, tile_.first_row() + piece.begin),
+          piece.end - piece.begin, tile_.Row<float>(piece.source, piece.leaf, piece.begin)));
+    }
+    if (job_.plan->policy == ReplayPolicy::kTorchBf16) RoundToBf16(piece);
+    return absl::OkStatus();
+  }
+
+  void FirstPass(const Piece& piece, std::vector<SideLeaf>* partials) {
+    const ReplayKernels& kernels = Kernels();
+    const Leaf& leaf = LeafOf(piece);
+    const auto columns = static_cast<int64_t>(leaf.columns());
+    for (uint64_t row = piece.begin; row < piece.end; ++row) {
+      const int64_t token = tile_.observed(row);
+      const int64_t observed = token < 0 ? -1 : token - static_cast<int64_t>(leaf.begin);
+      SideLeaf* out =
+          &(*partials)[(piece.source * tile_.rows() + row) * job_.own.count() + piece.leaf];
+      if (tile_.wide()) {
+        kernels.side_f64(tile_.Row<double>(piece.source, piece.leaf, row), columns, job_.softcap(),
+                         observed, out);
+      } else {
+        kernels.side_f32(tile_.Row<float>(piece.source, piece.leaf, row), columns, job_.softcap(),
+                         observed, out);
+      }
+    }
+  }
+
+ private:
+  const Leaf& LeafOf(const Piece& piece) const { return job_.leaves[job_.own.first + piece.leaf]; }
+
+  void CopyStored(const Piece& piece, size_t operand) {
+    const RowBlock& block = operands_.Logits(operand);
+    const Leaf& leaf = LeafOf(piece);
+    for (uint64_t row = piece.begin; row < piece.end; ++row) {
+      const uint8_t* from =
+          block.bytes.data() + ((tile_.first_row() + row) * block.width + leaf.begin) * 4;
+      if (tile_.wide()) {
+        double* out = tile_.Row<double>(piece.source, piece.leaf, row);
+        for (uint64_t v = 0; v < leaf.columns(); ++v) {
+          float value;
+          std::memcpy(&value, from + 4 * v, 4);
+          out[v] = value;
+        }
+      } else {
+        std::memcpy(tile_.Row<float>(piece.source, piece.leaf, row), from, leaf.columns() * 4);
+      }
+    }
+  }
+
+  // fp64-audit: plain dot products, correct before fast.
+  void MultiplyWide(const Piece& piece, const Source& source) {
+    const ReplayHead& head = job_.plan->heads[*source.head];
+    const Leaf& leaf = LeafOf(piece);
+    std::vector<uint16_t> weights(head.hidden);
+    for (uint64_t v = leaf.begin; v < leaf.end; ++v) {
+      std::memcpy(weights.data(), HeadRows(head, v, v + 1).data(), head.hidden * 2);
+      for (uint64_t row = piece.begin; row < piece.end; ++row) {
+        tile_.Row<double>(piece.source, piece.leaf, row)[v - leaf.begin] =
+            Kernels().dot_bf16(operands_.HiddenBf16(source.operand, tile_.first_row() + row),
+                               weights.data(), static_cast<int64_t>(head.hidden));
+      }
+    }
+  }
+
+  void RoundToBf16(const Piece& piece) {
+    float* block = tile_.Row<float>(piece.source, piece.leaf, piece.begin);
+    const uint64_t count = (piece.end - piece.begin) * LeafOf(piece).columns();
+    for (uint64_t i = 0; i < count; ++i) block[i] = Bf16ToFloat(FloatToBf16(block[i]));
+  }
+
+  const ContextRows& operands_;
+  const std::vector<std::shared_ptr<HeadSlice>>& heads_;
+  Tile& tile_;
+  const Job& job_;
+};
+
+}  // namespace
+
+absl::Status ContextRows::Load(const Job& job, size_t context, ReplayBackend backend) {
+  const size_t operands = job.plan->operands.size();
+  widened_ = backend == ReplayBackend::kCpuF32 && job.plan->policy != ReplayPolicy::kFp64Audit;
+  blocks_.resize(operands);
+  buffers_.resize(operands);
+  widths_.resize(operands);
+  std::vector<bool> loaded(operands);
+  for (const Source& source : job.sources) {
+    const size_t o = source.operand;
+    if (loaded[o]) continue;
+    loaded[o] = true;
+    ASSAY_ASSIGN_OR_RETURN(RowBlock block, FetchRows(job, o, context));
+    widths_[o] = block.width;
+    if (!source.head) {
+      blocks_[o] = std::move(block);
+      continue;
+    }
+    buffers_[o].Resize(block.rows * block.width * (widened_ ? 4 : 2));
+    if (widened_) {
+      CopyAsWidened(block, reinterpret_cast<float*>(buffers_[o].data()));
+    } else {
+      CopyAsBf16(block, reinterpret_cast<uint16_t*>(buffers_[o].data()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+const void* ContextRows::Hidden(size_t operand, uint64_t row) const {
+  return buffers_[operand].data() + row * widths_[operand] * (widened_ ? 4 : 2);
+}
+
+const uint16_t* ContextRows::HiddenBf16(size_t operand, uint64_t row) const {
+  return reinterpret_cast<const uint16_t*>(buffers_[operand].data()) + row * widths_[operand];
+}
+
+absl::Status FillTile(const ContextRows& operands,
+                      const std::vector<std::shared_ptr<HeadSlice>>& heads, ThreadPool& pool,
+                      bool first_pass, Tile* tile, std::vector<SideLeaf>* partials) {
+  const Job& job = tile->job();
+  const std::vector<Piece> pieces = CutPieces(*tile, pool.threads());
+  if (first_pass) partials->resize(job.sources.size() * tile->rows() * job.own.count());
+  TileFiller filler(operands, heads, tile);
+  std::mutex mutex;
+  absl::Status status;
+  pool.Run(static_cast<int64_t>(pieces.size()), [&](int64_t i, int) {
+    const absl::Status filled = filler.Fill(pieces[i]);
+    if (filled.ok()) {
+      if (first_pass) filler.FirstPass(pieces[i], partials);
+      return;
+    }
+    const std::lock_guard<std::mutex> lock(mutex);
+    status = filled;
+  });
+  return status;
+}
+
+}  // namespace assay

@@ -1,0 +1,56 @@
+// Logits of one leaf: hidden rows times the leaf's head rows, through oneDNN.
+//
+// Each output element is one dot product over the whole width, in an order that depends on the
+// width alone: K is never split, and the self-test (self_test.h) checks that M, N and the threads
+// around it do not matter.
+
+#ifndef ASSAY_WORKER_REPLAY_PRODUCT_H_
+#define ASSAY_WORKER_REPLAY_PRODUCT_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/replay/replay.h"
+
+namespace assay {
+
+// Pins oneDNN to at most AVX512-BF16 (no AMX: its products are summed in another order, and a run
+// may move between machines that have it and machines that do not). Only the first call in a
+// process can; it fails when oneDNN was used before with more.
+absl::Status PinOnednn();
+std::string OnednnVersion();
+std::string OnednnIsa();  // effective, after PinOnednn
+bool HasAvx512Bf16();     // CPU and effective oneDNN instruction set
+
+// Head rows of one leaf in oneDNN's blocked layout (bf16, or f32 widened exactly). Immutable after
+// packing.
+class PackedLeaf {
+ public:
+  // `rows` is bf16 [columns, width], may be unaligned. `backend` is not kAuto. Errors
+  // PRODUCT_FAILED.
+  static absl::StatusOr<std::unique_ptr<PackedLeaf>> Pack(std::span<const uint8_t> rows,
+                                                          uint64_t columns, uint64_t width,
+                                                          ReplayBackend backend);
+  ~PackedLeaf();
+
+  uint64_t columns() const;
+  uint64_t bytes() const;  // of the blocked layout
+
+  // out [rows, columns] fp32 = hidden [rows, width] (bf16 or f32 as the backend wants, 64-byte
+  // aligned rows buffer). Thread-safe; runs in the calling thread.
+  absl::Status Multiply(const void* hidden, uint64_t rows, float* out) const;
+
+ private:
+  struct State;
+  explicit PackedLeaf(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_WORKER_REPLAY_PRODUCT_H_

@@ -1,0 +1,182 @@
+#include "worker/replay/replay.h"
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+
+#include "storage/base/macros.h"
+#include "storage/base/status.h"
+#include "worker/replay/emit.h"
+#include "worker/replay/logits.h"
+#include "worker/replay/passes.h"
+#include "worker/replay/prepare.h"
+#include "worker/replay/self_test.h"
+
+namespace assay {
+namespace {
+
+constexpr int kThreadsMax = 1024;
+
+// The identity of this process, made once.
+absl::StatusOr<ReplayIdentity> MakeIdentity() {
+  ASSAY_RETURN_IF_ERROR(PinOnednn());
+  ReplayIdentity out;
+  out.backend = std::string(
+      ReplayBackendName(HasAvx512Bf16() ? ReplayBackend::kCpuBf16 : ReplayBackend::kCpuF32));
+  out.onednn_version = OnednnVersion();
+  out.onednn_isa = OnednnIsa();
+  out.kernels = kKernelsVersion;
+  if (HasAvx512Bf16()) {
+    ASSAY_ASSIGN_OR_RETURN(out.self_test_sha256_bf16, RunSelfTest(ReplayBackend::kCpuBf16));
+  }
+  ASSAY_ASSIGN_OR_RETURN(out.self_test_sha256_f32, RunSelfTest(ReplayBackend::kCpuF32));
+  return out;
+}
+
+const absl::StatusOr<ReplayIdentity>& ProcessIdentity() {
+  static const absl::StatusOr<ReplayIdentity> identity = MakeIdentity();
+  return identity;
+}
+
+// One plan on one rank.
+class Replay {
+ public:
+  Replay(const Job& job, const Prepared& prepared, ThreadPool& pool, Collective& collective,
+         const ReplayProgress& progress, ReplayCounters* counters)
+      : job_(job),
+        plan_(*job.plan),
+        prepared_(prepared),
+        pool_(pool),
+        collective_(collective),
+        progress_(progress),
+        counters_(counters) {}
+
+  absl::StatusOr<ReplayResult> Run() {
+    ReplayResult out;
+    out.backend = prepared_.backend;
+    out.max_hidden = prepared_.max_hidden;
+    out.max_head = prepared_.max_head;
+    out.rows.assign(job_.comparisons.size(), std::vector<ReplayRows>(plan_.contexts.size()));
+    CountWeights();
+    for (size_t c = 0; c < plan_.contexts.size(); ++c) ASSAY_RETURN_IF_ERROR(RunContext(c, &out));
+    return out;
+  }
+
+ private:
+  // Tiles of one context in order. An infinite position waits for the context's end: NaN and its
+  // like in a later row are named first, whatever the tile.
+  absl::Status RunContext(size_t context, ReplayResult* out) {
+    ASSAY_RETURN_IF_ERROR(Agree(rows_.Load(job_, context, prepared_.backend), collective_));
+    const uint64_t rows = plan_.contexts[context].observed.size();
+    std::vector<ReplayRows*> outputs;
+    for (auto& comparison : out->rows) {
+      for (auto& values : comparison[context].f64) values.resize(rows);
+      for (auto& values : comparison[context].i32) values.resize(rows);
+      outputs.push_back(&comparison[context]);
+    }
+    const uint64_t step = plan_.row_tile == 0 ? rows : std::min(plan_.row_tile, rows);
+    absl::Status infinite;
+    for (uint64_t first = 0; first < rows; first += step) {
+      tile_.Reset(job_, context, first, std::min(step, rows - first));
+      ASSAY_RETURN_IF_ERROR(RunTile(outputs, &infinite));
+      done_ += tile_.rows();
+      ASSAY_RETURN_IF_ERROR(Report());
+    }
+    return infinite;
+  }
+
+  absl::Status RunTile(const std::vector<ReplayRows*>& outputs, absl::Status* infinite) {
+    ASSAY_RETURN_IF_ERROR(FillTile(rows_, prepared_.heads, pool_, true, &tile_, &partials_));
+    CountProducts();
+    ASSAY_ASSIGN_OR_RETURN(const std::vector<SideRow> sides,
+                           FinishFirstPass(tile_, partials_, collective_));
+    ASSAY_RETURN_IF_ERROR(CheckRows(tile_, sides));
+    ASSAY_ASSIGN_OR_RETURN(const std::vector<PairSums> pairs,
+                           SecondPass(tile_, sides, pool_, collective_));
+    if (infinite->ok()) *infinite = CheckInfinite(tile_, pairs);
+    EmitRows(tile_, sides, pairs, outputs);
+    return absl::OkStatus();
+  }
+
+  absl::Status Report() {
+    absl::Status status;
+    if (progress_ && !progress_(done_, job_.total_rows)) {
+      status = Error(absl::StatusCode::kCancelled, "REPLAY_CANCELLED", "the replay was cancelled");
+    }
+    return Agree(status, collective_);
+  }
+
+  void CountWeights() {
+    if (counters_ == nullptr) return;
+    for (size_t h = 0; h < prepared_.heads.size(); ++h) {
+      if (prepared_.heads[h] == nullptr) continue;
+      counters_->weight_bytes += job_.own_columns() * plan_.heads[h].hidden * 2;
+    }
+  }
+
+  void CountProducts() {
+    if (counters_ == nullptr) return;
+    for (const Source& source : job_.sources) {
+      if (!source.head) continue;
+      counters_->multiply_adds +=
+          tile_.rows() * job_.own_columns() * plan_.heads[*source.head].hidden;
+    }
+  }
+
+  const Job& job_;
+  const ReplayPlan& plan_;
+  const Prepared& prepared_;
+  ThreadPool& pool_;
+  Collective& collective_;
+  const ReplayProgress& progress_;
+  ReplayCounters* const counters_;
+  ContextRows rows_;
+  Tile tile_;
+  std::vector<SideLeaf> partials_;
+  uint64_t done_ = 0;
+};
+
+}  // namespace
+
+struct ReplayEngine::State {
+  explicit State(int threads) : pool(threads) {}
+  ThreadPool pool;
+  HeadStore heads;
+};
+
+ReplayEngine::ReplayEngine(std::unique_ptr<State> state) : state_(std::move(state)) {}
+ReplayEngine::~ReplayEngine() = default;
+
+absl::StatusOr<std::unique_ptr<ReplayEngine>> ReplayEngine::Create(int threads) {
+  if (threads < 1 || threads > kThreadsMax) {
+    return InvalidError("PLAN_INVALID", "threads must be 1 to " + std::to_string(kThreadsMax));
+  }
+  ASSAY_RETURN_IF_ERROR(ProcessIdentity().status());
+  return std::unique_ptr<ReplayEngine>(new ReplayEngine(std::make_unique<State>(threads)));
+}
+
+const ReplayIdentity& ReplayEngine::identity() const { return *ProcessIdentity(); }
+
+absl::StatusOr<ReplayResult> ReplayEngine::Run(const ReplayPlan& plan, Collective& collective,
+                                               const ReplayProgress& progress,
+                                               ReplayCounters* counters) {
+  try {
+    ASSAY_ASSIGN_OR_RETURN(const Job job, ResolveJob(plan, collective.rank(), collective.size()));
+    ASSAY_ASSIGN_OR_RETURN(const Prepared prepared,
+                           PrepareRun(job, &state_->heads, state_->pool, collective));
+    return Replay(job, prepared, state_->pool, collective, progress, counters).Run();
+  } catch (const std::bad_alloc&) {
+    return ExhaustedError("OUT_OF_MEMORY",
+                          "the replay ran out of memory; use a smaller row tile or more ranks");
+  } catch (const std::exception& e) {
+    return InternalError("REPLAY_FAILED", e.what());
+  }
+}
+
+absl::StatusOr<ReplayResult> RunReplay(const ReplayPlan& plan, Collective& collective, int threads,
+                                       const ReplayProgress& progress, ReplayCounters* counters) {
+  ASSAY_ASSIGN_OR_RETURN(const std::unique_ptr<ReplayEngine> engine, ReplayEngine::Create(threads));
+  return engine->Run(plan, collective, progress, counters);
+}
+
+}  // namespace assay
