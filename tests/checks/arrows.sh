@@ -3,16 +3,17 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# folder: the folders of this project that its files may include, beside itself.
+# folder: the folders (or single files) of this project that its files may include, beside itself. The agent is a client
+# of the coordinator, so it shares the client library's channels and transfers.
 layers() {
   cat <<'TABLE'
 storage/base:
 storage/format: storage/base
 storage/report: storage/base storage/format
 storage/blob: storage/base
-storage/db: storage/base storage/blob assay/store/v1
+storage/db: storage/base storage/blob storage/seal assay/store/v1
 storage/seal: storage/base storage/format storage/report
-server/core: storage/base storage/format storage/report
+server/core: storage/base storage/format storage/report storage/seal storage/db/row.h storage/db/rows.h
 server/obs: storage/base server/core
 server/rpc: storage server/core server/obs assay/v1
 server: storage server/core server/obs server/rpc assay/v1
@@ -21,8 +22,8 @@ worker/replay: storage/base storage/format worker/collective
 worker/capture/weights: storage/base storage/format
 worker/capture: storage/base storage/format worker/capture/weights worker/collective
 worker/rank: storage/base storage/format worker/replay worker/capture worker/collective
-worker/group: storage/base storage/format worker/rank worker/capture/weights
-worker/agent: storage worker/group assay/v1
+worker/group: storage worker/rank worker/capture/weights worker/replay
+worker/agent: storage worker/group worker/rank/protocol.h client/lib assay/v1
 client/lib: storage worker/group assay/v1
 client/cli: storage worker/group client/lib
 TABLE
@@ -66,7 +67,7 @@ mapfile -t LIBRARIES < <(libraries)
 check_project() {
   local allowed
   for allowed in $2 ${MAY[$2]}; do
-    case $3 in "$allowed"/*) return 0 ;; esac
+    case $3 in "$allowed"/* | "$allowed") return 0 ;; esac
   done
   fail "$1 includes $3; $2 may include only: $2${MAY[$2]}"
   return 1
