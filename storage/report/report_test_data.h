@@ -27,8 +27,8 @@ T Must(absl::StatusOr<T> value) {
 // Arrays of a candidate as the fixture has them. accept_rate and rank_top1_ref are not in it; they
 // are set to 1/2, and to 0 where the top-1 agree, else 1 + position mod 12.
 inline PositionArrays SmolArrays(const std::string& candidate) {
-  const auto file =
-      Must(SafetensorsFile::Open(SmolDir() + "/known-answers/" + candidate + ".oracle64.safetensors"));
+  const auto file = Must(
+      SafetensorsFile::Open(SmolDir() + "/known-answers/" + candidate + ".oracle64.safetensors"));
   PositionArrays arrays;
   for (size_t i = 0; i < kF64Outputs.size(); ++i) {
     if (static_cast<F64Output>(i) == F64Output::kAcceptRate) continue;
@@ -54,7 +54,8 @@ inline PositionArrays SmolArrays(const std::string& candidate) {
 
 inline OperandInfo TestOperand(const std::string& name) {
   OperandInfo operand;
-  operand.model = {{"files", {{{"path", name + ".gguf"}, {"size", 1000}, {"sha256", Sha256Hex(name)}}}}};
+  operand.model = {
+      {"files", {{{"path", name + ".gguf"}, {"size", 1000}, {"sha256", Sha256Hex(name)}}}}};
   operand.model_identity = Sha256Hex("identity of " + name);
   operand.architecture = "LlamaForCausalLM";
   operand.family = "llama";

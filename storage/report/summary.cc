@@ -97,7 +97,7 @@ absl::StatusOr<Json> PairsJson(const std::vector<SummaryCandidate>& candidates) 
       const SummaryCandidate& a = candidates[i];
       const SummaryCandidate& b = candidates[j];
       if (!a.failed_reason.empty() || !b.failed_reason.empty()) continue;
-      for (const std::string head : {std::string(kHeadOwn), std::string(kHeadShared)}) {
+      for (const std::string& head : {std::string(kHeadOwn), std::string(kHeadShared)}) {
         if (!a.report.at("heads").contains(head) && !b.report.at("heads").contains(head)) continue;
         Json pair = {{"a", a.label}, {"b", b.label}, {"head", head}};
         const std::string why = WhyNotComparable(a.report, b.report, head);

@@ -26,7 +26,10 @@ std::string Interval(const Json& bootstrap) {
   if (!bootstrap.at("refused").is_null()) {
     return "none (" + std::to_string(bootstrap.at("clusters").get<uint64_t>()) + " clusters)";
   }
-  return "[" + Number(bootstrap.at("ci95_low")) + ", " + Number(bootstrap.at("ci95_high")) + "]";
+  std::string out = "[";
+  out += Number(bootstrap.at("ci95_low")) + ", " + Number(bootstrap.at("ci95_high"));
+  out += "]";
+  return out;
 }
 
 std::string Percent(const Json& fraction) {
@@ -51,7 +54,8 @@ std::string NoiseFloor(const Json& noise) {
 std::string Worst(const Json& indices) {
   std::string out;
   for (size_t i = 0; i < indices.size() && i < kWorstShown; ++i) {
-    out += (i > 0 ? " " : "") + std::to_string(indices[i].get<int64_t>());
+    if (i > 0) out += ' ';
+    out += std::to_string(indices[i].get<int64_t>());
   }
   return out;
 }
@@ -126,11 +130,13 @@ std::string PairLine(const Json& pair) {
 
 void FileLines(const Json& candidate, std::vector<std::string>* out) {
   out->push_back(candidate.at("label").get<std::string>());
-  out->push_back("  report   " + candidate.at("files").at("report").get<std::string>());
+  out->push_back(std::string("  report   ") +
+                 candidate.at("files").at("report").get<std::string>());
   const Json& receipt = candidate.at("receipt_id");
-  out->push_back("  receipt  " + (receipt.is_null() ? "UNSEALED" : receipt.get<std::string>()));
+  out->push_back(std::string("  receipt  ") +
+                 (receipt.is_null() ? "UNSEALED" : receipt.get<std::string>()));
   for (const auto& [head, folder] : candidate.at("files").at("positions").items()) {
-    out->push_back("  arrays   " + folder.get<std::string>());
+    out->push_back(std::string("  arrays   ") + folder.get<std::string>());
   }
 }
 

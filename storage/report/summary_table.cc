@@ -63,14 +63,14 @@ std::string Shorten(const std::string& text, size_t width) {
 void AppendBlock(const std::vector<const Json*>& block, const std::string& head, std::string* out) {
   std::string header = Pad(head == "own" ? "as served" : "body only", kNameWidth);
   for (const Json* candidate : block) {
-    header +=
-        "  " + Pad(Shorten(candidate->at("label").get<std::string>(), kCellWidth), kCellWidth);
+    header.append("  ").append(
+        Pad(Shorten(candidate->at("label").get<std::string>(), kCellWidth), kCellWidth));
   }
   while (!header.empty() && header.back() == ' ') header.pop_back();
   *out += header + "\n" + std::string(kNameWidth + block.size() * (kCellWidth + 2), '-') + "\n";
   for (const SummaryRow& row : SummaryRows(block, head)) {
     std::string line = Pad(row.name, kNameWidth);
-    for (const std::string& cell : row.cells) line += "  " + Pad(cell, kCellWidth);
+    for (const std::string& cell : row.cells) line.append("  ").append(Pad(cell, kCellWidth));
     while (line.back() == ' ') line.pop_back();
     *out += line + "\n";
   }
@@ -160,16 +160,16 @@ std::string SummaryMarkdown(const Json& summary) {
   const std::vector<const Json*> scored = Scored(summary);
   std::string out = "# Assay summary\n\n";
   for (const std::string& head : HeadsOf(summary)) {
-    out += "## " + HeadTitle(head) + "\n\n| |";
+    out.append("## ").append(HeadTitle(head)).append("\n\n| |");
     std::string rule = "|---|";
     for (const Json* candidate : scored) {
-      out += " " + candidate->at("label").get<std::string>() + " |";
+      out.append(" ").append(candidate->at("label").get<std::string>()).append(" |");
       rule += "---|";
     }
     out += "\n" + rule + "\n";
     for (const SummaryRow& row : SummaryRows(scored, head)) {
       out += "| " + row.name + " |";
-      for (const std::string& cell : row.cells) out += " " + cell + " |";
+      for (const std::string& cell : row.cells) out.append(" ").append(cell).append(" |");
       out += "\n";
     }
     out += "\n";
@@ -184,7 +184,10 @@ std::string SummaryCsv(const Json& summary) {
   const size_t columns = static_cast<size_t>(std::count(out.begin(), out.end(), ',')) + 1;
   const auto append = [&](std::vector<std::string> fields) {
     fields.resize(columns);
-    for (size_t i = 0; i < fields.size(); ++i) out += (i > 0 ? "," : "") + CsvField(fields[i]);
+    for (size_t i = 0; i < fields.size(); ++i) {
+      if (i > 0) out += ',';
+      out += CsvField(fields[i]);
+    }
     out += "\r\n";
   };
   for (const Json& candidate : summary.at("candidates")) {

@@ -4,7 +4,7 @@ namespace assay {
 namespace {
 
 // Kept in step with storage/seal/receipt.h by receipt_hand_test, which runs these very commands.
-constexpr std::string_view kIntro = R"(# Checking these results by hand
+constexpr std::string_view kIntro = R"md(# Checking these results by hand
 
 `assay verify .` does all of this, recomputes every statistic from the arrays, and checks the log.
 The commands below need only a shell, openssl (3.0 or newer), coreutils, grep and sed. Run them in
@@ -13,9 +13,9 @@ signature only says that *somebody* signed.
 
     openssl pkey -pubin -in key.pub -outform DER | tail -c 32 | sha256sum    # the key id
 
-)";
+)md";
 
-constexpr std::string_view kCandidate = R"(## LABEL
+constexpr std::string_view kCandidate = R"md(## LABEL
 
 Signature of the statement:
 
@@ -47,8 +47,7 @@ done
 ```
 
     The receipt is in the log,
-    and the log's checkpoint is signed. The first command prints the receipt id,
-    RECEIPT :
+    and the log's checkpoint is signed. The first command prints the receipt id, RECEIPT :
 
 ```sh sed - e 's/^{"envelope"://' - e 's/,"key_id":"[0-9a-f]*","log":.*$//' receipt.json >
             .verify / leaf {
@@ -63,7 +62,7 @@ openssl pkeyutl -verify -pubin -inkey ../key.pub -rawin -in .verify/checkpoint.b
 rm -r .verify; cd ..
 ```
 
-)";
+)md";
 
 std::string Replaced(std::string_view text, std::string_view from, std::string_view to) {
   std::string out;
