@@ -1,0 +1,83 @@
+#include "storage/format/head.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "storage/base/digest.h"
+#include "storage/base/f16.h"
+#include "storage/base/status.h"
+#include "storage/format/format_test_util.h"
+
+namespace assay {
+namespace {
+
+class HeadTest : public TempDirTest {
+ protected:
+  std::string PutHead(const std::vector<std::pair<std::string, DType>>& tensors) {
+    SafetensorsBuilder builder;
+    for (const auto& [name, dtype] : tensors)
+      builder.Add(name, dtype, {2, 3}, std::vector<uint8_t>(6 * DTypeBytes(dtype), 1));
+    return Put("h.safetensors", builder.Build());
+  }
+  std::string Chosen(const std::string& path, std::string_view tensor) {
+    const auto head = InspectHead(path, tensor);
+    return head.ok() ? head->tensor : ReasonOf(head.status());
+  }
+};
+
+TEST_F(HeadTest, TensorIsChosenAsPublishedReadersDo) {
+  const DType b = DType::kBF16;
+  EXPECT_EQ(Chosen(PutHead({{"a", b}, {"lm_head.weight", b}, {"weight", b}}), ""), "weight");
+  EXPECT_EQ(Chosen(PutHead({{"a", b}, {"lm_head.weight", b}}), ""), "lm_head.weight");
+  EXPECT_EQ(Chosen(PutHead({{"z", b}, {"a", b}}), ""), "z");
+  EXPECT_EQ(Chosen(PutHead({{"z", b}, {"a", b}}), "a"), "a");
+  EXPECT_EQ(Chosen(PutHead({{"z", b}, {"a", b}}), "q"), "HEAD_INVALID");
+  EXPECT_EQ(Chosen(PutHead({}), ""), "HEAD_INVALID");
+  EXPECT_EQ(Chosen(PutHead({{"weight", DType::kI8}}), ""), "HEAD_INVALID");
+  SafetensorsBuilder vector;
+  vector.Add("weight", b, {4}, std::vector<uint8_t>(8));
+  EXPECT_EQ(Chosen(Put("v.safetensors", vector.Build()), ""), "HEAD_INVALID");
+}
+
+// 1.00390625 lies half way between two bf16 values and goes to the even one, 1.0; the next
+// float32 goes up. All three dtypes of the same values have one content digest.
+TEST_F(HeadTest, ContentDigestIsOfTheValuesAsBf16) {
+  const float values[4] = {1.00390625f, std::nextafter(1.00390625f, 2.0f), -2.0f, 0.0f};
+  const uint16_t expected[4] = {0x3f80, 0x3f81, 0xc000, 0};
+  SafetensorsBuilder f32, bf16;
+  f32.Add("weight", DType::kF32, {2, 2}, {reinterpret_cast<const uint8_t*>(values), sizeof values});
+  bf16.Add("weight", DType::kBF16, {2, 2},
+           {reinterpret_cast<const uint8_t*>(expected), sizeof expected});
+  const auto a = InspectHead(Put("a.safetensors", f32.Build()), "");
+  const auto b = InspectHead(Put("b.safetensors", bf16.Build()), "");
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_EQ(a->content_sha256, b->content_sha256);
+  EXPECT_EQ(b->content_sha256,
+            Sha256Hex(std::string(reinterpret_cast<const char*>(expected), sizeof expected)));
+  EXPECT_NE(a->file_sha256, b->file_sha256);
+  EXPECT_EQ(a->vocab, 2u);
+  EXPECT_EQ(a->hidden, 2u);
+}
+
+// Every half value against the definition: (-1)^s 2^(e-15) (1 + m/1024), subnormals m 2^-24.
+TEST(F16, WideningIsExactForAllValues) {
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    const int exponent = (bits >> 10) & 31, mantissa = bits & 1023;
+    const float got = F16ToFloat(static_cast<uint16_t>(bits));
+    if (exponent == 31 && mantissa != 0) {
+      EXPECT_TRUE(std::isnan(got)) << bits;
+      continue;
+    }
+    double expected = exponent == 0    ? std::ldexp(mantissa, -24)
+                      : exponent == 31 ? HUGE_VAL
+                                       : std::ldexp(1024 + mantissa, exponent - 25);
+    if (bits & 0x8000) expected = -expected;
+    EXPECT_EQ(got, static_cast<float>(expected)) << bits;
+    EXPECT_EQ(std::signbit(got), (bits & 0x8000) != 0) << bits;
+  }
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,197 @@
+// Model specs, manifests, file choice and the digest cache.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "storage/base/digest.h"
+#include "storage/base/status.h"
+#include "storage/format/digest_cache.h"
+#include "storage/format/format_test_util.h"
+#include "storage/format/model_files.h"
+#include "storage/format/model_manifest.h"
+#include "storage/format/model_spec.h"
+
+namespace assay {
+namespace {
+
+TEST(ModelSpec, AtCountsOnlyBeforeAKnownTransform) {
+  const std::tuple<const char*, const char*, const char*> cases[] = {
+      {"m.gguf", "m.gguf", ""},
+      {"m@home/x.gguf", "m@home/x.gguf", ""},
+      {"m.gguf@other:1", "m.gguf@other:1", ""},
+      {"m.gguf@rtn", "m.gguf@rtn", ""},
+      {"m.gguf@rtn:bits=4,group=32", "m.gguf", "rtn:bits=4,group=32"},
+      {"a@b.gguf@rtn:group=32,bits=4", "a@b.gguf", "rtn:bits=4,group=32"},
+      {"m.gguf@rtn:bits=8,group=channel", "m.gguf", "rtn:bits=8,group=channel"},
+      {"m.gguf@rtn:bits=8", "m.gguf", "rtn:bits=8,group=channel"},
+  };
+  for (const auto& [text, path, transform] : cases) {
+    const auto spec = ParseModelSpec(text);
+    ASSERT_TRUE(spec.ok()) << text << ": " << spec.status();
+    EXPECT_EQ(spec->path, path);
+    EXPECT_EQ(spec->transform, transform);
+  }
+}
+
+TEST(ModelSpec, WrongTransformsAreRefused) {
+  for (const char* text :
+       {"m@rtn:", "m@rtn:bits=1", "m@rtn:bits=9", "m@rtn:bits=04", "m@rtn:bits=4,bits=4",
+        "m@rtn:group=32", "m@rtn:bits=4,group=0", "m@rtn:bits=4,group=-1", "m@rtn:bits=4,x=1",
+        "m@rtn:bits=4,", "m@rtn:bits= 4", "m@rtn:bits=4,group=99999999999999999999"}) {
+    EXPECT_EQ(ReasonOf(ParseModelSpec(text).status()), "TRANSFORM_INVALID") << text;
+  }
+  EXPECT_EQ(ReasonOf(ParseModelSpec("").status()), "MODEL_SPEC_INVALID");
+  EXPECT_EQ(ReasonOf(ParseModelSpec("@rtn:bits=4").status()), "MODEL_SPEC_INVALID");
+}
+
+class ModelTest : public TempDirTest {
+ protected:
+  std::vector<std::string> PathsOf(const std::string& path) {
+    const auto manifest = MakeModelManifest(path, "", nullptr);
+    if (!manifest.ok()) return {ReasonOf(manifest.status())};
+    std::vector<std::string> out;
+    for (const ModelFile& file : manifest->files) out.push_back(file.path);
+    return out;
+  }
+};
+
+using Paths = std::vector<std::string>;
+
+TEST_F(ModelTest, FolderFilesAreThoseThatTransformersLoads) {
+  Put("m/config.json", "{}");
+  Put("m/golden.safetensors", "x");
+  EXPECT_EQ(PathsOf(JoinPath(dir_, "m")), (Paths{"config.json", "golden.safetensors"}));
+  Put("m/a-2.safetensors", "y");
+  EXPECT_EQ(PathsOf(JoinPath(dir_, "m")), Paths{"MODEL_UNRECOGNISED"});
+  Put("m/model.safetensors.index.json",
+      R"({"weight_map": {"b": "a-2.safetensors", "c": "a-1.safetensors"}})");
+  EXPECT_EQ(PathsOf(JoinPath(dir_, "m")), Paths{"FILE_MISSING"});
+  Put("m/a-1.safetensors", "z");
+  Put("m/tokenizer.json", "{}");
+  Put("m/notes.txt", "");
+  EXPECT_EQ(PathsOf(JoinPath(dir_, "m")),
+            (Paths{"a-1.safetensors", "a-2.safetensors", "config.json",
+                   "model.safetensors.index.json", "tokenizer.json"}));
+  Put("m/model.safetensors", "w");
+  EXPECT_EQ(PathsOf(JoinPath(dir_, "m")),
+            (Paths{"config.json", "model.safetensors", "tokenizer.json"}));
+}
+
+TEST_F(ModelTest, IndexMayNotLeaveTheFolder) {
+  Put("m/config.json", "{}");
+  Put("secret.safetensors", "s");
+  Put("m/model.safetensors.index.json", R"({"weight_map": {"a": "../secret.safetensors"}})");
+  EXPECT_EQ(PathsOf(JoinPath(dir_, "m")), Paths{"PATH_UNSAFE"});
+  Put("m/model.safetensors.index.json", R"({"weight_map": {"a": 1}})");
+  EXPECT_EQ(PathsOf(JoinPath(dir_, "m")), Paths{"MODEL_INDEX_INVALID"});
+  Put("m/model.safetensors.index.json", R"({"weight_map": {}})");
+  EXPECT_EQ(PathsOf(JoinPath(dir_, "m")), Paths{"MODEL_INDEX_INVALID"});
+}
+
+TEST_F(ModelTest, LinksAreFollowedAndOtherThingsRefused) {
+  Put("blobs/1", "GGUF....");
+  ASSERT_TRUE(EnsureDirectory(JoinPath(dir_, "snap")).ok());
+  ASSERT_EQ(symlink("../blobs/1", JoinPath(dir_, "snap/m.gguf").c_str()), 0);
+  const auto manifest = MakeModelManifest(JoinPath(dir_, "snap/m.gguf"), "", nullptr);
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  EXPECT_EQ(manifest->files[0].path, "m.gguf");
+  EXPECT_EQ(manifest->files[0].sha256, Sha256Hex("GGUF...."));
+  EXPECT_EQ(PathsOf(JoinPath(dir_, "absent")), Paths{"MODEL_MISSING"});
+  EXPECT_EQ(PathsOf(JoinPath(dir_, "blobs")), Paths{"MODEL_UNRECOGNISED"});
+  EXPECT_EQ(PathsOf(Put("x.bin", "GGU")), Paths{"MODEL_UNRECOGNISED"});
+}
+
+TEST_F(ModelTest, IdentityCoversFilesAndTransform) {
+  const std::string path = Put("m.gguf", "GGUFabc");
+  const auto plain = MakeModelManifest(path, "", nullptr);
+  const auto int4 = MakeModelManifest(path, "rtn:group=32,bits=4", nullptr);
+  ASSERT_TRUE(plain.ok() && int4.ok());
+  const std::string sha = Sha256Hex("GGUFabc");
+  EXPECT_EQ(plain->Identity(),
+            Sha256Hex(R"({"files":[{"path":"m.gguf","sha256":")" + sha + R"(","size":7}]})"));
+  EXPECT_EQ(int4->Identity(), Sha256Hex(R"({"files":[{"path":"m.gguf","sha256":")" + sha +
+                                        R"(","size":7}],"transform":"rtn:bits=4,group=32"})"));
+  const auto again = ParseModelManifest(int4->ToJson(), "m");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->Identity(), int4->Identity());
+}
+
+TEST_F(ModelTest, HostileManifestsAreRefused) {
+  const std::string sha(64, 'a');
+  const std::string row = R"({"path":"P","sha256":")" + sha + R"(","size":7})";
+  const auto with = [&](const std::string& path) {
+    std::string out = row;
+    return out.replace(out.find('P'), 1, path);
+  };
+  const std::pair<std::string, const char*> cases[] = {
+      {R"({"files":[)" + with("../a") + "]}", "PATH_UNSAFE"},
+      {R"({"files":[)" + with("/a") + "]}", "PATH_UNSAFE"},
+      {R"({"files":[)" + with("a//b") + "]}", "PATH_UNSAFE"},
+      {R"({"files":[]})", "MODEL_MANIFEST_INVALID"},
+      {R"({"files":[)" + with("b") + "," + with("a") + "]}", "MODEL_MANIFEST_INVALID"},
+      {R"({"files":[)" + with("a") + "," + with("a") + "]}", "MODEL_MANIFEST_INVALID"},
+      {R"({"files":[)" + with("a") + R"(],"transform":"rtn:bits=8"})", "MODEL_MANIFEST_INVALID"},
+      {R"({"files":[)" + with("a") + R"(],"transform":"zip"})", "TRANSFORM_INVALID"},
+      {R"({"files":[{"path":"a","sha256":"x","size":7}]})", "FIELD_INVALID"},
+      {R"({"files":[{"path":"a","sha256":")" + sha + R"(","size":-1}]})", "FIELD_INVALID"},
+      {R"({"files":5})", "FIELD_INVALID"},
+      {R"([])", "FIELD_INVALID"},
+  };
+  for (const auto& [text, reason] : cases)
+    EXPECT_EQ(ReasonOf(ParseModelManifest(*ParseJson(text, "t"), "t").status()), reason) << text;
+}
+
+class CacheTest : public TempDirTest {
+ protected:
+  // A time long past: a fresh file is hashed but not remembered.
+  std::string PutOld(const std::string& name, std::string_view bytes, time_t when = 1'000'000'000) {
+    const std::string path = Put(name, bytes);
+    const timespec times[2] = {{when, 0}, {when, 5}};
+    EXPECT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+    return path;
+  }
+};
+
+TEST_F(CacheTest, RemembersAcrossProcessesAndNoticesChange) {
+  const std::string store = JoinPath(dir_, "cache.json");
+  const std::string path = PutOld("m", "one");
+  {
+    const auto cache = DigestCache::Open(store);
+    ASSERT_TRUE(cache.ok());
+    EXPECT_EQ(*(*cache)->FileSha256(path), Sha256Hex("one"));
+    EXPECT_EQ(*(*cache)->FileSha256(path), Sha256Hex("one"));
+    EXPECT_EQ((*cache)->hashed(), 1u);
+  }
+  const auto cache = DigestCache::Open(store);
+  ASSERT_TRUE(cache.ok());
+  EXPECT_EQ(*(*cache)->FileSha256(path), Sha256Hex("one"));
+  EXPECT_EQ((*cache)->hashed(), 0u);
+  PutOld("m", "two", 1'000'000'001);
+  EXPECT_EQ(*(*cache)->FileSha256(path), Sha256Hex("two"));
+  EXPECT_EQ((*cache)->hashed(), 1u);
+}
+
+TEST_F(CacheTest, FreshFilesAreHashedEachTime) {
+  const auto cache = DigestCache::Open("");
+  ASSERT_TRUE(cache.ok());
+  const std::string path = PutOld("m", "one", 4'000'000'000);  // in the future: never settled
+  EXPECT_EQ(*(*cache)->FileSha256(path), Sha256Hex("one"));
+  EXPECT_EQ(*(*cache)->FileSha256(path), Sha256Hex("one"));
+  EXPECT_EQ((*cache)->hashed(), 2u);
+  EXPECT_EQ(ReasonOf((*cache)->FileSha256(JoinPath(dir_, "absent")).status()), "FILE_MISSING");
+}
+
+TEST_F(CacheTest, DamagedCacheIsAnEmptyOne) {
+  for (const char* text :
+       {"", "{", "[]", R"({"schema": 1})",
+        R"({"schema": "assay-digest-cache/1", "entries": [1, {"inode": "x"}]})"}) {
+    const auto cache = DigestCache::Open(Put("cache.json", text));
+    ASSERT_TRUE(cache.ok()) << text;
+    EXPECT_EQ(*(*cache)->FileSha256(PutOld("m", "one")), Sha256Hex("one"));
+  }
+}
+
+}  // namespace
+}  // namespace assay
