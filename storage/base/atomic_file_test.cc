@@ -1,0 +1,53 @@
+#include "storage/base/atomic_file.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include "storage/base/files.h"
+#include "storage/base/status.h"
+
+namespace assay {
+namespace {
+
+class AtomicFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "/assay-atomic-XXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    dir_ = pattern;
+    path_ = JoinPath(dir_, "f");
+  }
+  void TearDown() override { EXPECT_TRUE(RemoveTree(dir_).ok()); }
+  std::string dir_, path_;
+};
+
+TEST_F(AtomicFileTest, AppearsOnlyAtCommit) {
+  ASSERT_TRUE(WriteFile(path_, "old").ok());
+  const auto file = AtomicFile::Create(path_);
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_TRUE((*file)->Append("ne").ok());
+  EXPECT_EQ(*ReadFile(path_, 100), "old");
+  ASSERT_TRUE((*file)->Append("w").ok());
+  ASSERT_TRUE((*file)->Commit().ok());
+  EXPECT_EQ(*ReadFile(path_, 100), "new");
+  EXPECT_EQ(ListDirectory(dir_)->size(), 1u);
+}
+
+TEST_F(AtomicFileTest, AbandonedWritesLeaveNothing) {
+  ASSERT_TRUE(WriteFile(path_, "old").ok());
+  {
+    const auto file = AtomicFile::Create(path_);
+    ASSERT_TRUE(file.ok()) << file.status();
+    ASSERT_TRUE((*file)->Append("new").ok());
+  }
+  EXPECT_EQ(*ReadFile(path_, 100), "old");
+  EXPECT_EQ(ListDirectory(dir_)->size(), 1u);
+}
+
+TEST_F(AtomicFileTest, MissingFolderIsNamed) {
+  const auto file = AtomicFile::Create(JoinPath(dir_, "absent/f"));
+  EXPECT_EQ(ReasonOf(file.status()), "FILE_MISSING");
+}
+
+}  // namespace
+}  // namespace assay
