@@ -1,0 +1,165 @@
+// The vector arithmetic: the same bits on every instruction set, and its error against 80-bit libm.
+
+#include "worker/replay/kernels.h"
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace assay {
+namespace {
+
+struct Random {
+  uint64_t state = 42;
+  double operator()() {  // [0, 1)
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<double>(state >> 11) * 0x1p-53;
+  }
+};
+
+double UlpOf(double x) {
+  x = std::fabs(x);
+  return std::nextafter(x, INFINITY) - x;
+}
+
+double ErrorInUlp(double got, long double want) {
+  return static_cast<double>(std::fabs(static_cast<long double>(got) - want)) /
+         UlpOf(static_cast<double>(want));
+}
+
+TEST(Kernels, ExpIsWithinOneUlp) {
+  Random random;
+  double worst = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    const double x = -(i % 2 == 0 ? random() * 700 : random() * 2);
+    worst = std::max(worst, ErrorInUlp(Kernels().exp(x), expl(x)));
+  }
+  RecordProperty("ulp", std::to_string(worst));
+  std::printf("exp: %.3f ulp\n", worst);
+  EXPECT_LE(worst, 1.0);
+  EXPECT_EQ(Kernels().exp(0.0), 1.0);
+  EXPECT_EQ(Kernels().exp(-709.0), 0.0);
+  EXPECT_EQ(Kernels().exp(-INFINITY), 0.0);
+}
+
+TEST(Kernels, Log1pIsWithinTwoUlp) {
+  Random random;
+  double worst = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    const double x = std::exp2(random() * 60 - 40);
+    worst = std::max(worst, ErrorInUlp(Kernels().log1p(x), log1pl(x)));
+  }
+  std::printf("log1p: %.3f ulp\n", worst);
+  EXPECT_LE(worst, 2.0);
+  EXPECT_EQ(Kernels().log1p(0.0), 0.0);
+}
+
+TEST(Kernels, OneMinusExpDoesNotCancel) {
+  Random random;
+  double worst = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    const double s = std::exp2(random() * 50 - 40);
+    double t, u;
+    Kernels().exp_split(s, &t, &u);
+    worst = std::max(worst, ErrorInUlp(u, -expm1l(-static_cast<long double>(s))));
+    if (s < 700) worst = std::max(worst, ErrorInUlp(t, expl(-static_cast<long double>(s))));
+  }
+  std::printf("1 - exp(-s): %.3f ulp\n", worst);
+  EXPECT_LE(worst, 2.0);
+}
+
+TEST(Kernels, SoftcapIsWithinFourUlp) {
+  Random random;
+  double worst = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    const double x = static_cast<float>((random() - 0.5) * std::exp2(random() * 20 - 10));
+    worst = std::max(worst, ErrorInUlp(Kernels().softcap(x, 30.0), 30.0L * tanhl(x / 30.0L)));
+  }
+  std::printf("softcap: %.3f ulp\n", worst);
+  EXPECT_LE(worst, 4.0);
+  EXPECT_EQ(Kernels().softcap(0.0, 30.0), 0.0);
+  EXPECT_EQ(Kernels().softcap(1e30, 30.0), 30.0);
+  EXPECT_EQ(Kernels().softcap(-1e30, 30.0), -30.0);
+}
+
+// One column beside a dominant one isolates each divergence term.
+TEST(Kernels, DivergenceTermsKeepRelativeAccuracy) {
+  Random random;
+  double worst_kl = 0, worst_js = 0;
+  for (int i = 0; i < 50'000; ++i) {
+    const double s = std::exp2(random() * 30 - 24);
+    const double p = 0.25;
+    // x - log_sum = ln p with one column; cand shifted by s through its logit.
+    const double logits[2] = {0.0, -s};
+    PairRow row{0, 0, -std::log(p), -std::log(p), 1e9, 0};
+    PairLeaf out;
+    Kernels().pair_f64(&logits[0], &logits[1], 1, 0, row, &out);
+    const long double sl = s;
+    const long double scale = static_cast<long double>(Kernels().exp(0.0 - row.log_sum_ref));
+    const long double t = expl(-sl);
+    const long double larger =
+        scale *
+        (s < 1e-3 ? sl * sl / 2 - sl * sl * sl / 6 + sl * sl * sl * sl / 24 : expm1l(-sl) + sl);
+    const long double smaller =
+        scale *
+        (s < 1e-3 ? sl * sl / 2 - sl * sl * sl / 3 + sl * sl * sl * sl / 8 : 1 - t - sl * t);
+    worst_kl = std::max(worst_kl, static_cast<double>(fabsl(out.kl_ref_cand / larger - 1)));
+    worst_kl = std::max(worst_kl, static_cast<double>(fabsl(out.kl_cand_ref / smaller - 1)));
+    if (s > 1e-3) {
+      const long double r = tanhl(sl / 2);
+      const long double f = (1 + r) * log1pl(r) + (1 - r) * log1pl(-r);
+      const long double js = scale * (1 + t) / 4 * f;
+      worst_js = std::max(worst_js, static_cast<double>(fabsl(out.jsd / js - 1)));
+    }
+  }
+  std::printf("kl terms %.2e, js terms %.2e (relative)\n", worst_kl, worst_js);
+  EXPECT_LE(worst_kl, 1e-14);
+  EXPECT_LE(worst_js, 1e-12);  // the 80-bit reference itself cancels
+}
+
+TEST(Kernels, EveryInstructionSetGivesTheSameBits) {
+  int count = 0;
+  const ReplayKernels* const* all = AllKernels(&count);
+  Random random;
+  for (int round = 0; round < 40; ++round) {
+    const int64_t n = 1 + static_cast<int64_t>(random() * 1500);
+    std::vector<float> a(n), b(n);
+    const double spread = std::exp2(random() * 12 - 6);
+    for (int64_t i = 0; i < n; ++i) {
+      a[i] = static_cast<float>((random() - 0.5) * 20);
+      b[i] = a[i] + static_cast<float>((random() - 0.5) * spread);
+      if (round % 4 == 1 && random() < 0.1) a[i] = -INFINITY;
+      if (round % 4 == 1 && random() < 0.1) b[i] = -INFINITY;
+    }
+    const double cap = round % 3 == 2 ? 5.0 : 0.0;
+    SideLeaf side[2], other_side;
+    all[0]->side_f32(a.data(), n, cap, n / 2, &side[0]);
+    all[0]->side_f32(b.data(), n, cap, n / 2, &side[1]);
+    const auto sum = [&](const SideLeaf& s) {
+      return all[0]->log1p(s.tail + static_cast<double>(s.ties - 1));
+    };
+    const PairRow row{side[0].max, side[1].max, sum(side[0]), sum(side[1]), b[n / 2], n / 2};
+    PairLeaf pair, other_pair;
+    all[0]->pair_f32(a.data(), b.data(), n, cap, row, &pair);
+    for (int k = 1; k < count; ++k) {
+      all[k]->side_f32(a.data(), n, cap, n / 2, &other_side);
+      EXPECT_EQ(std::memcmp(&side[0], &other_side, sizeof side[0]), 0)
+          << all[k]->isa << " round " << round;
+      all[k]->pair_f32(a.data(), b.data(), n, cap, row, &other_pair);
+      EXPECT_EQ(std::memcmp(&pair, &other_pair, sizeof pair), 0)
+          << all[k]->isa << " round " << round;
+    }
+  }
+  EXPECT_GE(count, 1);
+}
+
+TEST(Kernels, DotOfBf16IsExactWhereItFits) {
+  const uint16_t one = 0x3f80, two = 0x4000;
+  std::vector<uint16_t> a(101, one), b(101, two);
+  EXPECT_EQ(Kernels().dot_bf16(a.data(), b.data(), 101), 202.0);
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,282 @@
+// The known answers of tests/data/metric: 70 cases with values (checked with 60 digits), 16
+// refusals.
+
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "storage/base/digest.h"
+#include "storage/base/status.h"
+#include "worker/replay/logits.h"
+#include "worker/replay/prepare.h"
+#include "worker/replay/replay_test_util.h"
+
+namespace assay {
+namespace {
+
+struct FieldNames {
+  const char* fixture;
+  int output;  // index into ReplayRows::f64 or i32
+};
+
+constexpr FieldNames kFloats[] = {{"kl_fwd", 0},       {"kl_rev", 1},   {"jsd_bits", 2},
+                                  {"nll_ref", 3},      {"nll_cand", 4}, {"entropy_ref", 5},
+                                  {"entropy_cand", 6}, {"delta_p", 7}};
+constexpr FieldNames kInts[] = {
+    {"argmax_ref", 0}, {"argmax_cand", 1}, {"ties_ref", 2}, {"ties_cand", 3}};
+
+template <typename T>
+std::vector<T> Expected(const Json& test_case, const std::string& field) {
+  const TensorView t = MetricTensor(test_case.at("expected").get<std::string>() + "#" + field);
+  std::vector<T> out(t.elements());
+  std::memcpy(out.data(), t.bytes.data(), t.bytes.size());
+  return out;
+}
+
+// Largest relative error per field, printed at the end: what docs/metric.md states as reached.
+std::map<std::string, double>& Worst() {
+  static auto* const worst = new std::map<std::string, double>;
+  return *worst;
+}
+
+void ExpectClose(const Json& test_case, const std::string& field, const std::vector<double>& got) {
+  const auto want = Expected<double>(test_case, field);
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (std::isinf(want[i]) || std::isnan(want[i])) {
+      EXPECT_TRUE(got[i] == want[i] || (std::isnan(want[i]) && std::isnan(got[i])))
+          << field << " position " << i << ": " << got[i] << " for " << want[i];
+      continue;
+    }
+    const double error = std::fabs(got[i] - want[i]);
+    EXPECT_LE(error, 1e-9 + 1e-7 * std::fabs(want[i]))
+        << field << " position " << i << ": " << got[i] << " for " << want[i];
+    // Relative to at least 1e-6, so that values at the level of rounding do not count.
+    double& worst = Worst()[field];
+    worst = std::max(worst, error / std::max(std::fabs(want[i]), 1e-6));
+  }
+}
+
+void ExpectInts(const Json& test_case, const ReplayRows& rows, const std::string& prefix) {
+  for (const FieldNames& f : kInts) {
+    const auto want = Expected<int64_t>(test_case, prefix + f.fixture);
+    EXPECT_EQ(std::vector<int64_t>(rows.i32[f.output].begin(), rows.i32[f.output].end()), want)
+        << prefix << f.fixture;
+  }
+}
+
+void ExpectNonNegative(const ReplayRows& rows) {
+  for (int k : {0, 1, 2}) {
+    for (const double value : rows.f64[k]) EXPECT_GE(value, 0.0);
+  }
+  for (size_t i = 0; i < rows.f64[0].size(); ++i) {
+    EXPECT_GE(rows.f64[8][i], 0.0);
+    EXPECT_LE(rows.f64[8][i], 1.0);
+    EXPECT_EQ(rows.i32[4][i] == 0, rows.i32[0][i] == rows.i32[1][i]) << "rank against top-1";
+  }
+}
+
+bool ExactLogits(const Json& test_case) {
+  return test_case.at("kind") == "logits" || test_case.value("dot", "") == "exact";
+}
+
+void CheckValues(const Json& test_case, const ReplayRows& rows) {
+  ExpectNonNegative(rows);
+  ExpectInts(test_case, rows, "");
+  for (const FieldNames& f : kFloats) ExpectClose(test_case, f.fixture, rows.f64[f.output]);
+  if (test_case.value("zero", false)) {
+    for (int k : {0, 1, 2}) EXPECT_THAT(rows.f64[k], ::testing::Each(0.0));
+  }
+}
+
+// fp32 sums move ordinary logits by up to fp32_logit_tol; the fixture says how far KL may follow.
+void CheckLoosely(const Json& test_case, const ReplayRows& rows) {
+  ExpectNonNegative(rows);
+  ExpectInts(test_case, rows, "");
+  const auto want = Expected<double>(test_case, "kl_fwd");
+  const auto tolerance = Expected<double>(test_case, "kl_fwd_fp32_tol");
+  const double logit = test_case.at("fp32_logit_tol").get<double>();
+  for (size_t i = 0; i < want.size(); ++i) {
+    EXPECT_LE(std::fabs(rows.f64[0][i] - want[i]), tolerance[i] + 1e-9) << "position " << i;
+  }
+  for (const FieldNames& f : {FieldNames{"nll_ref", 3}, FieldNames{"nll_cand", 4}}) {
+    const auto nll = Expected<double>(test_case, f.fixture);
+    for (size_t i = 0; i < nll.size(); ++i) {
+      EXPECT_LE(std::fabs(rows.f64[f.output][i] - nll[i]), 2 * logit + 1e-9) << f.fixture << i;
+    }
+  }
+}
+
+void CheckRefusal(const Json& test_case, const absl::Status& status) {
+  static const std::map<std::string, std::string> kTokens = {
+      {"non_finite_hidden", "NON_FINITE_INPUT"},    {"non_finite_head", "NON_FINITE_INPUT"},
+      {"non_finite_logit", "NON_FINITE_INPUT"},     {"no_finite_column", "NO_FINITE_COLUMN"},
+      {"token_out_of_range", "TOKEN_OUT_OF_RANGE"}, {"infinite_kl", "INFINITE_POSITION"}};
+  const Json& want = test_case.at("refusal");
+  const std::optional<ReplayRefusal> got = RefusalOf(status);
+  ASSERT_TRUE(got.has_value()) << status;
+  const auto number = [&](const char* key) -> std::optional<int64_t> {
+    return want.at(key).is_null() ? std::nullopt : std::optional(want.at(key).get<int64_t>());
+  };
+  EXPECT_EQ(got->reason, kTokens.at(want.at("reason").get<std::string>()));
+  EXPECT_EQ(ReasonOf(status), got->reason);
+  EXPECT_EQ(got->operand,
+            want.at("operand").is_null() ? "" : want.at("operand").get<std::string>());
+  EXPECT_EQ(got->position, number("position"));
+  EXPECT_EQ(got->column, number("column"));
+  if (got->position) {
+    EXPECT_EQ(got->context, 7);
+  }
+}
+
+std::string NameOf(const Json& c) { return c.at("name").get<std::string>(); }
+
+class KnownAnswers : public ::testing::TestWithParam<ReplayBackend> {};
+
+TEST_P(KnownAnswers, ExactPolicy) {
+  ASSERT_NE(MetricFolder(), "");
+  int answers = 0, refusals = 0;
+  for (const Json& c : MetricCases()) {
+    if (c.contains("policy") && c.at("policy") != "exact") continue;
+    SCOPED_TRACE(NameOf(c));
+    ReplayPlan plan = PlanOfCase(c, ReplayPolicy::kExact);
+    plan.backend = GetParam();
+    const auto result = RunOnRanks(plan, 1, 1);
+    if (c.at("outcome") == "refuse") {
+      ++refusals;
+      CheckRefusal(c, result.status());
+    } else if (c.value("may_refuse", false) && GetParam() == ReplayBackend::kCpuBf16) {
+      EXPECT_EQ(ReasonOf(result.status()), "BACKEND_UNAVAILABLE");  // named, never wrong numbers
+    } else {
+      ++answers;
+      ASSERT_TRUE(result.ok()) << result.status();
+      const ReplayRows& rows = result->rows[0][0];
+      ExactLogits(c) ? CheckValues(c, rows) : CheckLoosely(c, rows);
+    }
+  }
+  EXPECT_EQ(refusals, 16);
+  EXPECT_GE(answers, 68);
+}
+
+std::vector<ReplayBackend> Backends() {
+  const auto engine = ReplayEngine::Create(1);
+  if (engine.ok() && (*engine)->identity().backend == "cpu-bf16") {
+    return {ReplayBackend::kCpuBf16, ReplayBackend::kCpuF32};
+  }
+  return {ReplayBackend::kCpuF32};
+}
+
+INSTANTIATE_TEST_SUITE_P(All, KnownAnswers, ::testing::ValuesIn(Backends()), [](const auto& info) {
+  return info.param == ReplayBackend::kCpuBf16 ? "CpuBf16" : "CpuF32";
+});
+
+// The auto backend leaves cpu-bf16 by itself where subnormals could matter, and then the values are
+// right.
+TEST(Metric, SubnormalHiddenStatesAreScoredOnCpuF32) {
+  for (const Json& c : MetricCases()) {
+    if (NameOf(c) != "subnormal-hidden") continue;
+    const auto result = RunOnRanks(PlanOfCase(c, ReplayPolicy::kExact), 1, 1);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->backend, ReplayBackend::kCpuF32);
+    CheckLoosely(c, result->rows[0][0]);
+  }
+}
+
+TEST(Metric, Fp64AuditMeetsTheFullToleranceEverywhere) {
+  int answers = 0;
+  for (const Json& c : MetricCases()) {
+    if (c.at("outcome") != "ok") continue;
+    SCOPED_TRACE(NameOf(c));
+    const auto result = RunOnRanks(PlanOfCase(c, ReplayPolicy::kFp64Audit), 1, 2);
+    ASSERT_TRUE(result.ok()) << result.status();
+    CheckValues(c, result->rows[0][0]);
+    ++answers;
+  }
+  EXPECT_EQ(answers, 70);
+}
+
+TEST(Metric, TorchBf16RoundsLogitsOnce) {
+  int answers = 0;
+  for (const Json& c : MetricCases()) {
+    if (c.at("outcome") != "ok" || c.at("kind") != "hidden" || c.value("dot", "") != "exact")
+      continue;
+    SCOPED_TRACE(NameOf(c));
+    const auto result = RunOnRanks(PlanOfCase(c, ReplayPolicy::kTorchBf16), 1, 1);
+    ASSERT_TRUE(result.ok()) << result.status();
+    const ReplayRows& rows = result->rows[0][0];
+    ExpectInts(c, rows, "bf16.");
+    ExpectClose(c, "bf16.kl_fwd", rows.f64[0]);
+    ExpectClose(c, "bf16.jsd_bits", rows.f64[2]);
+    ++answers;
+  }
+  EXPECT_GE(answers, 30);
+}
+
+// The whole fp32 logit matrix of one source of a plan, row-major.
+std::string LogitBytes(const ReplayPlan& plan, size_t source) {
+  auto single = CreateCollective({}).value();
+  const Job job = ResolveJob(plan, 0, 1).value();
+  HeadStore store;
+  ThreadPool pool(2);
+  const Prepared prepared = PrepareRun(job, &store, pool, *single).value();
+  ContextRows rows;
+  EXPECT_TRUE(rows.Load(job, 0, prepared.backend).ok());
+  Tile tile;
+  tile.Reset(job, 0, 0, plan.contexts[0].observed.size());
+  std::vector<SideLeaf> unused;
+  EXPECT_TRUE(FillTile(rows, prepared.heads, pool, false, &tile, &unused).ok());
+  std::string out;
+  for (uint64_t row = 0; row < tile.rows(); ++row) {
+    for (uint64_t leaf = 0; leaf < job.leaves.size(); ++leaf) {
+      out.append(reinterpret_cast<const char*>(tile.Row<float>(source, leaf, row)),
+                 job.leaves[leaf].columns() * 4);
+    }
+  }
+  return out;
+}
+
+TEST(Metric, ExactLogitsHaveTheKnownBits) {
+  int checked = 0;
+  for (const Json& c : MetricCases()) {
+    if (!c.contains("logits_sha256")) continue;
+    SCOPED_TRACE(NameOf(c));
+    for (const ReplayBackend backend : Backends()) {
+      ReplayPlan plan = PlanOfCase(c, ReplayPolicy::kExact);
+      plan.backend = backend;
+      const size_t cand = ResolveJob(plan, 0, 1)->comparisons[0].cand;
+      EXPECT_EQ(Sha256Hex(LogitBytes(plan, 0)), c.at("logits_sha256").at("ref").get<std::string>());
+      EXPECT_EQ(Sha256Hex(LogitBytes(plan, cand)),
+                c.at("logits_sha256").at("cand").get<std::string>());
+      ++checked;
+    }
+  }
+  EXPECT_GE(checked, 30);
+}
+
+TEST(Metric, RefusalsAreTheSameOnEveryRankAndTile) {
+  for (const Json& c : MetricCases()) {
+    if (c.at("outcome") != "refuse") continue;
+    SCOPED_TRACE(NameOf(c));
+    for (const uint64_t tile : {1, 2, 0}) {
+      ReplayPlan plan = PlanOfCase(c, ReplayPolicy::kExact);
+      plan.row_tile = tile;
+      CheckRefusal(c, RunOnRanks(plan, 4, 1).status());
+    }
+  }
+}
+
+class PrintWorst : public ::testing::Environment {
+ public:
+  void TearDown() override {
+    for (const auto& [field, error] : Worst()) {
+      std::printf("largest error of %-14s %.1e of max(|value|, 1e-6)\n", field.c_str(), error);
+    }
+  }
+};
+
+const auto* const kPrint = ::testing::AddGlobalTestEnvironment(new PrintWorst);
+
+}  // namespace
+}  // namespace assay
