@@ -92,7 +92,8 @@ TEST(Gguf, HonoursAlignment) {
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_EQ((*file)->alignment(), 64u);
   for (uint64_t t = 0; t < 3; ++t) {
-    const GgufTensor* tensor = (*file)->Find("t" + std::to_string(t) + ".weight");
+    const GgufTensor* tensor =
+        (*file)->Find(std::string("t").append(std::to_string(t)).append(".weight"));
     ASSERT_NE(tensor, nullptr);
     ASSERT_EQ(tensor->elements(), 5 + t);
     for (uint64_t i = 0; i < tensor->elements(); ++i) {
