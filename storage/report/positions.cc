@@ -16,6 +16,9 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "arrays are stored as they lie in memory");
 
+// Logits are float32, so no finite output comes near this; sums of such values cannot overflow.
+constexpr double kValueMax = 1e200;
+
 absl::Status Invalid(std::string_view where, const std::string& what) {
   return InvalidError("POSITIONS_INVALID", std::string(where) + ": " + what);
 }
@@ -23,7 +26,7 @@ absl::Status Invalid(std::string_view where, const std::string& what) {
 // Whether a replay can produce `value` for the output; infinity is possible where a probability can
 // be zero.
 bool Possible(F64Output output, double value) {
-  if (std::isnan(value)) return false;
+  if (std::isnan(value) || (std::isfinite(value) && std::fabs(value) > kValueMax)) return false;
   switch (output) {
     case F64Output::kDeltaP:
       return value >= -1.001 && value <= 1.001;

@@ -23,37 +23,29 @@ Signature of the statement:
 cd 'LABEL' && mkdir -p .verify
 grep -o '"payload":"[^"]*"' receipt.json | cut -d'"' -f4 | base64 -d > .verify/statement.json
 grep -o '"sig":"[^"]*"' receipt.json | cut -d'"' -f4 | base64 -d > .verify/statement.sig
-{ printf 'DSSEv1 28 application/vnd.in-toto+json %s ' "$(stat -c %s .verify/statement.json)" cat
-                                            .verify /
-                                        statement.json;
-} > .verify/statement.pae
+{ printf 'DSSEv1 28 application/vnd.in-toto+json %s ' "$(stat -c %s .verify/statement.json)"
+  cat .verify/statement.json; } > .verify/statement.pae
 openssl pkeyutl -verify -pubin -inkey ../key.pub -rawin -in .verify/statement.pae \
   -sigfile .verify/statement.sig
 ```
 
-The report, the execution record and the arrays are the ones signed (each command prints `OK`):
+The report, the execution record and the arrays are the ones signed (each file prints `OK`):
 
 ```sh
-for f in report.json execution.json;
-do
-  grep - q "{\"digest\":{\"sha256\":\"$(sha256sum < $f | cut -c1-64)\"},\"name\":\"$f\"}".verify /
-             statement.json&& echo "$f OK"; done
+for f in report.json execution.json; do
+  grep -q "{\"digest\":{\"sha256\":\"$(sha256sum < $f | cut -c1-64)\"},\"name\":\"$f\"}" \
+    .verify/statement.json && echo "$f OK"; done
 for f in positions/*/*; do
-  grep -q "\"${f##*/
-}
-\":{\"bytes\":$(stat -c %s $f),\"sha256\":\"$(sha256sum < $f | cut -c1-64)\"}" report.json&& echo
-    "$f OK";
-done
+  grep -q "\"${f##*/}\":{\"bytes\":$(stat -c %s $f),\"sha256\":\"$(sha256sum < $f | cut -c1-64)\"}" \
+    report.json && echo "$f OK"; done
 ```
 
-    The receipt is in the log,
-    and the log's checkpoint is signed. The first command prints the receipt id, RECEIPT :
+The receipt is in the log, and the log's checkpoint is signed. The second command prints the receipt
+id, RECEIPT:
 
-```sh sed - e 's/^{"envelope"://' - e 's/,"key_id":"[0-9a-f]*","log":.*$//' receipt.json >
-            .verify / leaf {
-  printf '\000';
-  cat.verify / leaf;
-} | sha256sum
+```sh
+sed -e 's/^{"envelope"://' -e 's/,"key_id":"[0-9a-f]*","log":.*$//' receipt.json > .verify/leaf
+{ printf '\000'; cat .verify/leaf; } | sha256sum
 printf '%b' "$(grep -o '"checkpoint":"[^"]*"' receipt.json | cut -d'"' -f4)" > .verify/checkpoint
 head -n 3 .verify/checkpoint > .verify/checkpoint.body
 tail -n 1 .verify/checkpoint | cut -d' ' -f3 | base64 -d | tail -c 64 > .verify/checkpoint.sig

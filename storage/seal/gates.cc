@@ -28,7 +28,8 @@ absl::Status CheckSubject(const Statement& statement, std::string_view subject,
                           std::string_view bytes, const std::string& file) {
   const auto it = statement.subjects.find(std::string(subject));
   if (it == statement.subjects.end()) {
-    return Mismatch("STATEMENT_INVALID", "the statement names no " + std::string(subject));
+    return Mismatch("STATEMENT_INVALID",
+                    file + ": the receipt's statement names no " + std::string(subject));
   }
   const std::string actual = Sha256Hex(bytes);
   if (actual == it->second) return absl::OkStatus();
@@ -53,7 +54,9 @@ absl::Status CheckInputs(const Statement& statement, std::string_view report,
 
 absl::Status CheckLog(const ReceiptParts& parts, const Statement& statement, const PublicKey& key,
                       const std::string& receipt, GateList* gates, const std::string& subject) {
-  ASSAY_ASSIGN_OR_RETURN(const SignedCheckpoint note, ParseCheckpoint(parts.checkpoint));
+  const auto parsed = ParseCheckpoint(parts.checkpoint);
+  if (!parsed.ok()) return Annotate(parsed.status(), receipt);
+  const SignedCheckpoint& note = *parsed;
   if (note.checkpoint.origin != statement.log_origin) {
     return Mismatch("CHECKPOINT_INVALID", receipt + ": its checkpoint is of another log (" +
                                               note.checkpoint.origin + ") than the statement");
@@ -153,7 +156,7 @@ std::optional<PublicKey> CheckReceiptGates(std::string_view receipt,
                                                       "verify; fetch the receipt again"),
                "Ed25519 over the DSSE envelope verifies");
   const auto statement = ParseStatement(parts->payload);
-  if (!gates->Check(subject, "statement", statement.status(),
+  if (!gates->Check(subject, "statement", Annotate(statement.status(), names.receipt),
                     "in-toto statement, predicate " + std::string(kPredicateType))) {
     return *key;
   }
