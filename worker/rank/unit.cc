@@ -73,24 +73,31 @@ absl::StatusOr<UnitOutput> ExecutePrepare(const Json& unit, const UnitContext& c
   return out;
 }
 
-absl::StatusOr<UnitOutput> ExecuteUnit(const Json& unit, const UnitContext& context) {
+namespace {
+
+absl::StatusOr<UnitOutput> Dispatch(const Json& unit, const UnitContext& context) {
   const JsonFields fields(unit, "unit");
   ASSAY_RETURN_IF_ERROR(fields.CheckObject());
   ASSAY_ASSIGN_OR_RETURN(const std::string kind, fields.String("kind"));
-  absl::StatusOr<UnitOutput> output = InvalidError(
-      "UNIT_KIND_UNKNOWN", "unit: unknown kind \"" + kind +
-                               "\"; this build knows prepare, capture, replay. The programs are of "
-                               "different builds");
-  if (kind == "prepare") output = ExecutePrepare(unit, context);
-  if (kind == "capture") output = ExecuteCapture(unit, context);
-  if (kind == "replay") output = ExecuteReplay(unit, context);
-  if (!output.ok()) {
-    // A member of the unit itself is the parent's mistake; the same tokens from files keep theirs.
-    const std::string reason = ReasonOf(output.status());
-    const bool of_unit = MessageOf(output.status()).rfind("unit", 0) == 0;
-    if (of_unit && (reason == "FIELD_MISSING" || reason == "FIELD_INVALID")) {
-      return InvalidError("UNIT_INVALID", MessageOf(output.status()));
-    }
+  if (kind == "prepare") return ExecutePrepare(unit, context);
+  if (kind == "capture") return ExecuteCapture(unit, context);
+  if (kind == "replay") return ExecuteReplay(unit, context);
+  return InvalidError("UNIT_KIND_UNKNOWN",
+                      "unit: unknown kind \"" + kind +
+                          "\"; this build knows prepare, capture, replay. The programs are of "
+                          "different builds");
+}
+
+}  // namespace
+
+absl::StatusOr<UnitOutput> ExecuteUnit(const Json& unit, const UnitContext& context) {
+  absl::StatusOr<UnitOutput> output = Dispatch(unit, context);
+  if (output.ok()) return output;
+  // A member of the unit itself is the parent's mistake; the same tokens from files keep theirs.
+  const std::string reason = ReasonOf(output.status());
+  const bool of_unit = MessageOf(output.status()).rfind("unit", 0) == 0;
+  if (of_unit && (reason == "FIELD_MISSING" || reason == "FIELD_INVALID")) {
+    return InvalidError("UNIT_INVALID", MessageOf(output.status()));
   }
   return output;
 }
