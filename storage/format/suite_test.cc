@@ -67,6 +67,14 @@ TEST_F(SuiteTest, ReadsThePanel) {
   EXPECT_EQ(suite->manifest_sha256, *Sha256File(JoinPath(suite_dir_, "suite-manifest.json")));
 }
 
+TEST(DevelopmentPanel, IsASoundSuite) {
+  const auto suite = ReadSuite(SourcePath("deploy/panel/suite"));
+  ASSERT_TRUE(suite.ok()) << suite.status();
+  EXPECT_EQ(suite->vocab_size, 49152);
+  EXPECT_EQ(suite->context_length, 128);
+  EXPECT_GE(suite->contexts.size(), 48u);
+}
+
 TEST_F(SuiteTest, FiltersSelectRows) {
   const auto suite = ReadSuite(suite_dir_);
   ASSERT_TRUE(suite.ok()) << suite.status();

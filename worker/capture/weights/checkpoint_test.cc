@@ -246,6 +246,31 @@ TEST_F(CheckpointTest, ThreadsReadTheSameRows) {
   for (const auto& out : got) EXPECT_EQ(out, expected);
 }
 
+// The type field follows name, rank (u32) and two sizes (u64); 24 is I8, known but not decoded.
+TEST_F(CheckpointTest, GgufRefusalsComeByName) {
+  const std::string whole = *ReadFile(DataPath("arch/gguf/llama3-rope-tied.bf16.gguf"), 1 << 24);
+  const std::string tensor = "blk.1.attn_v.weight";
+  std::string other = whole;
+  other[other.find(tensor) + tensor.size() + 4 + 16] = 24;
+  Put("m", other);
+  EXPECT_EQ(ReasonOfOpen(), "UNSUPPORTED_TENSOR_TYPE");
+  EXPECT_NE(message_.find(tensor), std::string::npos) << message_;
+  EXPECT_NE(message_.find("I8"), std::string::npos) << message_;
+
+  other = whole;
+  other.replace(other.find("llama"), 5, "qwen3");
+  Put("m", other);
+  EXPECT_EQ(ReasonOfOpen(), "UNKNOWN_ARCHITECTURE");
+  EXPECT_NE(message_.find("qwen3"), std::string::npos);
+  EXPECT_NE(message_.find("LlamaForCausalLM"), std::string::npos);
+
+  other = whole;
+  other.replace(other.find(tensor), tensor.size(), "blk.1.attn_w.weight");
+  Put("m", other);
+  EXPECT_EQ(ReasonOfOpen(), "TENSOR_MISSING");
+  EXPECT_NE(message_.find(tensor), std::string::npos);
+}
+
 // Every prefix of a small GGUF model and every flipped bit of its header: an error or a model whose
 // rows can all be read.
 TEST_F(CheckpointTest, DamagedGgufNeverCrashes) {
