@@ -56,11 +56,11 @@ struct ReplayKernels {
                    const PairRow& row, PairLeaf* out);
   void (*pair_f64)(const double* ref, const double* cand, int64_t columns, double softcap,
                    const PairRow& row, PairLeaf* out);
-  // exp(x), x <= 0; 0 below -708. At most 1 ulp from the true value above -707.
+  // exp(x), x <= 0; 0 below -708. Error at most 1.1 ulp above -707.
   double (*exp)(double x);
   // t = exp(-s) and 1 - t without cancellation, s >= 0.
   void (*exp_split)(double s, double* t, double* one_minus_t);
-  // ln(1 + x), x >= 0.
+  // ln(1 + x), x >= 0. Error at most 3 ulp.
   double (*log1p)(double x);
   double (*softcap)(double x, double cap);
   // Sum of h[i] * w[i] over bf16 values, eight fp64 lanes: products are exact, sums round.
