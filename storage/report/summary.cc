@@ -151,9 +151,14 @@ absl::Status WriteSummaryFiles(const std::string& out, const Summary& summary,
   ASSAY_RETURN_IF_ERROR(EnsureDirectory(out));
   bool sealed = false;
   for (const SummaryCandidate& candidate : candidates) sealed |= !candidate.receipt_id.empty();
+  const std::string key = JoinPath(out, "key.pub"), verify = JoinPath(out, "VERIFY.md");
   if (sealed) {
-    ASSAY_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(out, "key.pub"), public_key_pem));
-    ASSAY_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(out, "VERIFY.md"), VerifyText(candidates)));
+    ASSAY_RETURN_IF_ERROR(WriteFileAtomic(key, public_key_pem));
+    ASSAY_RETURN_IF_ERROR(WriteFileAtomic(verify, VerifyText(candidates)));
+  } else {
+    // Those of an earlier, sealed run would vouch for results that nobody signed.
+    ASSAY_RETURN_IF_ERROR(RemoveTree(key));
+    ASSAY_RETURN_IF_ERROR(RemoveTree(verify));
   }
   ASSAY_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(out, "summary.csv"), summary.csv));
   ASSAY_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(out, "summary.md"), summary.md));

@@ -56,6 +56,21 @@ std::vector<const Json*> Scored(const Json& summary) {
   return out;
 }
 
+// "504 positions in 8 contexts, policy exact, cpu-bf16", once for all candidates that share it.
+std::string Scope(const std::vector<const Json*>& scored) {
+  std::vector<std::string> lines;
+  for (const Json* c : scored) {
+    std::string line = std::to_string(c->at("positions").get<uint64_t>()) + " positions in " +
+                       std::to_string(c->at("contexts").get<uint64_t>()) + " contexts, policy " +
+                       c->at("policy").get<std::string>() + ", " +
+                       c->at("backend").get<std::string>();
+    if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
+  }
+  std::string out;
+  for (const std::string& line : lines) out += line + "\n";
+  return out;
+}
+
 std::string Shorten(const std::string& text, size_t width) {
   return text.size() <= width ? text : text.substr(0, width - 3) + "...";
 }
@@ -142,8 +157,8 @@ std::vector<std::string> CsvLine(const Json& candidate, const std::string& head)
 }  // namespace
 
 std::string SummaryTable(const Json& summary) {
-  std::string out;
   const std::vector<const Json*> scored = Scored(summary);
+  std::string out = Scope(scored) + "\n";
   for (const std::string& head : HeadsOf(summary)) {
     for (size_t i = 0; i < scored.size(); i += kCandidatesPerBlock) {
       const size_t end = std::min(i + kCandidatesPerBlock, scored.size());
@@ -158,7 +173,7 @@ std::string SummaryTable(const Json& summary) {
 
 std::string SummaryMarkdown(const Json& summary) {
   const std::vector<const Json*> scored = Scored(summary);
-  std::string out = "# Assay summary\n\n";
+  std::string out = "# Assay summary\n\n" + Scope(scored) + "\n";
   for (const std::string& head : HeadsOf(summary)) {
     out.append("## ").append(HeadTitle(head)).append("\n\n| |");
     std::string rule = "|---|";

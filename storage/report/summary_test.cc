@@ -138,6 +138,21 @@ TEST(Summary, LabelsAreCheckedAndUnique) {
   EXPECT_TRUE(CheckLabel("Model-1.Q4_1.gguf").ok());
 }
 
+TEST(Summary, AnUnsealedRunLeavesNoKeyOfAnEarlierOne) {
+  const std::string out = ::testing::TempDir() + "/summary_files";
+  std::vector<SummaryCandidate> candidates = Two();
+  const Summary summary = Must(BuildSummary(candidates));
+  ASSERT_TRUE(WriteSummaryFiles(out, summary, candidates, "PEM").ok());
+  EXPECT_THAT(Must(ReadFile(out + "/VERIFY.md", 1 << 20)), HasSubstr("cd 'int8'"));
+  EXPECT_THAT(Must(ReadFile(out + "/VERIFY.md", 1 << 20)), Not(HasSubstr("cd 'int4'")));
+  EXPECT_EQ(Must(ReadFile(out + "/key.pub", 100)), "PEM");
+  EXPECT_EQ(Must(ReadJsonFile(out + "/summary.json")), summary.json);
+  candidates[0].receipt_id = "";
+  ASSERT_TRUE(WriteSummaryFiles(out, Must(BuildSummary(candidates)), candidates, "").ok());
+  EXPECT_FALSE(FileExists(out + "/VERIFY.md"));
+  EXPECT_FALSE(FileExists(out + "/key.pub"));
+}
+
 TEST(CandidateFiles, ArraysComeBackAndOldFilesGo) {
   const std::string out = ::testing::TempDir() + "/candidate_files";
   ASSERT_TRUE(RemoveTree(out).ok());
