@@ -1,0 +1,141 @@
+// The coordinator as a state machine: Apply(state, command, now) -> rows to commit, effects,
+// answer.
+//
+// Deterministic: no clock, disk, network or randomness. The shell (server/engine) commits the rows
+// in one synced batch and only then gives answers away and performs effects. States and transitions
+// are those of docs/coordinator.md.
+
+#ifndef ASSAY_SERVER_CORE_APPLY_H_
+#define ASSAY_SERVER_CORE_APPLY_H_
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/core/state.h"
+
+namespace assay {
+
+// ---- commands
+// -------------------------------------------------------------------------------------------------------
+
+// A run as the client asked for it. The shell has resolved suite, contexts, sentinels,
+// context_length and max_token from the suite; id, serial, state and times are the core's. Answer:
+// the run (existing or new).
+struct CreateRun {
+  RunRow run;
+};
+struct CancelRun {
+  std::string run;
+};
+// Resources whose content the shell has checked: suites, models, heads, captures with their files.
+struct AddResources {
+  std::vector<Row> rows;  // rows that exist already are left as they are
+};
+
+struct LeaseProgress {
+  std::string lease;
+  int64_t done = 0, total = 0;
+};
+struct LeaseResult {
+  std::string lease;
+  std::string result_json;  // success
+  Fault error;              // failure
+  bool retryable = false;
+  std::string error_operand;  // operand a refused row belongs to ("ref", "cand3"); "" when not said
+  std::string counters_json;
+  int64_t wall_ms = 0;
+  Fault vetting;  // set by the shell when the result names a blob that is not there or not what it
+                  // says
+};
+struct Synchronize {
+  std::string worker, incarnation, build, host_json;
+  int64_t tp = 1;
+  std::string replay_identity, capture_identity;
+  bool draining = false;
+  int64_t free_slots = 0;
+  std::vector<LeaseProgress> leases;
+  std::vector<LeaseResult> results;
+};
+// Expires leases, notices lost workers, ends waits. Every second or so.
+struct Tick {};
+// A candidate's report is built, its blobs are durable; rows hold report, receipt, log nodes. Ends
+// the candidate, and the run with its last one.
+struct SealDone {
+  std::string run;
+  size_t candidate = 0;
+  ReportRow report;
+  ReceiptRow receipt;
+  std::vector<LogNodeRow> nodes;
+  uint64_t log_size = 0;
+  std::string checkpoint;
+};
+// The candidate's report cannot be made; it fails, the others go on.
+struct SealFailed {
+  std::string run;
+  size_t candidate = 0;
+  Fault error;
+};
+// First command of a process: leases of earlier epochs are void. Answer: nothing.
+struct Start {
+  std::string store_id;  // used when the store is new
+};
+
+struct Command {
+  std::string principal;  // who asks: "local", a token's name, "coordinator"
+  std::variant<CreateRun, CancelRun, AddResources, Synchronize, Tick, SealDone, SealFailed, Start>
+      body;
+};
+
+// ---- answers
+// --------------------------------------------------------------------------------------------------------
+
+enum class AckKind { kAccepted, kDuplicate, kDifferent, kStale, kInvalid };
+struct Ack {
+  std::string lease;
+  AckKind kind = AckKind::kStale;
+  std::string message;
+};
+struct Grant {
+  std::string lease;
+  uint64_t unit = 0;
+  std::string run;  // a run that waits for it; "" for none
+};
+struct SyncAnswer {
+  std::vector<Grant> start;
+  std::vector<std::string> cancel, renewed;
+  std::vector<Ack> acks;
+  int64_t next_sync_ms = 0;
+  bool empty() const { return start.empty() && cancel.empty() && acks.empty(); }
+};
+struct RunAnswer {
+  std::string run;
+  bool existing = false;
+};
+
+struct Outcome {
+  absl::Status status;  // a refused command changes nothing
+  std::variant<std::monostate, SyncAnswer, RunAnswer> answer;
+  std::vector<Row> rows;
+  Effects effects;
+};
+
+Outcome Apply(State& state, const Command& command, const Now& now);
+
+// ---- used by the shell and by tests
+// -----------------------------------------------------------------------------------
+
+// Digest over what determines a candidate's report: identical work has an identical fingerprint.
+std::string WorkFingerprint(const RunRow& run, const CandidateRow& candidate);
+// "own", "shared": head modes of the candidate once heads are known.
+std::vector<std::string> HeadModes(const RunRow& run, const CandidateRow& candidate);
+std::string CaptureId(std::string_view model, std::string_view suite, std::string_view cut_point,
+                      std::string_view identity_json);
+std::string_view RunStateName(RunState state);
+std::string_view UnitStateName(UnitState state);
+std::string_view UnitKindName(UnitKind kind);
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_CORE_APPLY_H_

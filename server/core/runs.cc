@@ -1,0 +1,368 @@
+// Runs: creation, cancelling, failing, ending.
+
+#include <algorithm>
+#include <set>
+
+#include "server/core/steps.h"
+#include "storage/base/digest.h"
+#include "storage/base/json.h"
+#include "storage/base/macros.h"
+#include "storage/base/status.h"
+
+namespace assay {
+namespace {
+
+constexpr size_t kLabelBytesMax = 128;
+constexpr size_t kRequestIdBytesMax = 128;
+
+bool IsToken(const std::string& text, size_t max_bytes) {
+  return !text.empty() && text.size() <= max_bytes &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) {
+           return (c < 0x80 && std::isalnum(c) != 0) || c == '.' || c == '_' || c == '-';
+         });
+}
+
+// What identifies an operand's content before anything is computed.
+Json SourceJson(const OperandRow& source) {
+  Json json = Json::object();
+  if (source.given_capture.empty()) {
+    json["model"] = source.model;
+  } else {
+    json["capture"] = source.given_capture;
+    json["head"] = source.given_head;
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string WorkFingerprint(const RunRow& run, const CandidateRow& candidate) {
+  Json json = Json::object();
+  json["suite"] = run.suite;
+  json["filter"] = run.filter;
+  json["reference"] = SourceJson(run.reference);
+  json["candidate"] = SourceJson(candidate.source);
+  json["heads"] = run.heads;
+  json["policy"] = run.numeric_policy;
+  json["valid_vocab"] = run.valid_vocab;
+  json["softcap"] = run.softcap;
+  json["allow_infinite"] = run.allow_infinite;
+  json["repeat"] = run.repeat_sentinels;
+  return Sha256Hex(CanonicalJson(json).value_or(""));
+}
+
+std::vector<std::string> HeadModes(const RunRow& run, const CandidateRow& candidate) {
+  if (!run.heads.empty()) return run.heads;
+  if (candidate.source.head == run.reference.head) return {"own"};
+  return {"own", "shared"};
+}
+
+std::string_view RunStateName(RunState state) {
+  switch (state) {
+    case RunState::kPending:
+      return "PENDING";
+    case RunState::kQueued:
+      return "QUEUED";
+    case RunState::kRunning:
+      return "RUNNING";
+    case RunState::kSealing:
+      return "SEALING";
+    case RunState::kSucceeded:
+      return "SUCCEEDED";
+    case RunState::kFailed:
+      return "FAILED";
+    case RunState::kCancelled:
+      return "CANCELLED";
+  }
+  return "UNKNOWN";
+}
+
+namespace core {
+namespace {
+
+absl::Status CheckOperand(const State& s, const OperandRow& source, const RunRow& run,
+                          const std::string& who) {
+  if (source.given_capture.empty() == source.model.empty()) {
+    return InvalidError("RUN_INVALID", who + ": give exactly one of model and capture");
+  }
+  if (!source.model.empty()) {
+    if (s.models.count(source.model) == 0) {
+      return NotFoundError("MODEL_UNKNOWN",
+                           who + ": models/" + source.model + " was never created");
+    }
+    return absl::OkStatus();
+  }
+  const auto capture = s.captures.find(source.given_capture);
+  if (capture == s.captures.end()) {
+    return NotFoundError("CAPTURE_UNKNOWN",
+                         who + ": captures/" + source.given_capture + " does not exist");
+  }
+  if (capture->second.suite != run.suite) {
+    return InvalidError("RUN_INVALID",
+                        who + ": captures/" + source.given_capture + " is of another suite");
+  }
+  const auto files = s.files.find(source.given_capture);
+  for (const int64_t index : run.contexts) {
+    if (files == s.files.end() || files->second[0].count(index) == 0) {
+      return PreconditionError("CAPTURE_INCOMPLETE", who + ": captures/" + source.given_capture +
+                                                         " lacks context " + std::to_string(index));
+    }
+  }
+  if (source.given_head.empty()) {
+    if (capture->second.model.empty() || s.models.count(capture->second.model) == 0) {
+      return InvalidError("HEAD_UNKNOWN",
+                          who + ": a capture of an unregistered model needs a head");
+    }
+  } else if (s.heads.count(source.given_head) == 0) {
+    return NotFoundError("HEAD_UNKNOWN",
+                         who + ": heads/" + source.given_head + " was never created");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRun(const State& s, const RunRow& run) {
+  if (!IsToken(run.request_id, kRequestIdBytesMax)) {
+    return InvalidError("RUN_INVALID",
+                        "request_id must be 1 to 128 characters of A-Z a-z 0-9 . _ -");
+  }
+  if (s.suites.count(run.suite) == 0) {
+    return NotFoundError("SUITE_UNKNOWN", "suites/" + run.suite + " was never created");
+  }
+  if (run.contexts.empty()) return InvalidError("RUN_INVALID", "the filter selects no context");
+  if (run.candidates.empty() || run.candidates.size() > s.options.candidates_max) {
+    return InvalidError(
+        "RUN_INVALID",
+        "a run has 1 to " + std::to_string(s.options.candidates_max) + " candidates");
+  }
+  if (run.numeric_policy != "exact") {
+    return InvalidError("POLICY_UNKNOWN",
+                        "numeric policy \"" + run.numeric_policy + "\"; this build knows: exact");
+  }
+  if (run.unit_contexts < 0 || run.unit_contexts > s.options.unit_contexts_max ||
+      run.row_tile < 0 || run.row_tile > 4096 || run.valid_vocab < 0) {
+    return InvalidError("RUN_INVALID",
+                        "unit_contexts and row_tile must be 0 to 4096, valid_vocab not negative");
+  }
+  std::set<std::string> modes;
+  for (const std::string& head : run.heads) {
+    if ((head != "own" && head != "shared") || !modes.insert(head).second) {
+      return InvalidError("RUN_INVALID", "heads are \"own\" and \"shared\", each once");
+    }
+  }
+  std::set<std::string> labels;
+  for (const CandidateRow& candidate : run.candidates) {
+    if (!IsToken(candidate.label, kLabelBytesMax) || candidate.label == "." ||
+        candidate.label == "..") {
+      return InvalidError("LABEL_INVALID",
+                          "a label is 1 to 128 characters of A-Z a-z 0-9 . _ -, not . or ..");
+    }
+    if (!labels.insert(candidate.label).second) {
+      return InvalidError("LABEL_DUPLICATE", "two candidates have the label " + candidate.label);
+    }
+    ASSAY_RETURN_IF_ERROR(CheckOperand(s, candidate.source, run, "candidate " + candidate.label));
+  }
+  return CheckOperand(s, run.reference, run, "reference");
+}
+
+void ReuseReports(Txn& t, RunRow* run) {
+  for (CandidateRow& candidate : run->candidates) {
+    candidate.fingerprint = WorkFingerprint(*run, candidate);
+    const auto found = t.s.report_of_work.find(candidate.fingerprint);
+    if (run->fresh || found == t.s.report_of_work.end()) continue;
+    candidate.state = CandidateState::kSealed;
+    candidate.report = found->second;
+    candidate.reused = true;
+    ++t.s.counters.reports_reused;
+    t.Event(run, EventKind::kCandidate, "REPORT_REUSED",
+            "candidate " + candidate.label + ": identical work was sealed before as reports/" +
+                found->second);
+  }
+}
+
+}  // namespace
+
+void SetRunState(Txn& t, RunRow* run, RunState state) {
+  run->state = state;
+  if (IsTerminal(state)) run->end_ms = t.now.unix_ms;
+  t.Event(run, EventKind::kState, std::string(RunStateName(state)),
+          "run " + run->id + " is " + std::string(RunStateName(state)) +
+              (run->error.empty() ? std::string() : ": " + run->error.message));
+}
+
+absl::StatusOr<RunAnswer> DoCreateRun(Txn& t, const std::string& principal,
+                                      const CreateRun& command) {
+  RunRow run = command.run;
+  run.principal = principal;
+  if (run.numeric_policy.empty()) run.numeric_policy = "exact";
+  if (run.filter.empty()) run.filter = "all";
+  const std::string key = Sha256Hex("CreateRun\n" + principal + "\n" + run.request_id);
+  if (const auto seen = t.s.requests.find(key); seen != t.s.requests.end()) {
+    if (seen->second.spec_sha256 != run.spec_sha256) {
+      return Error(absl::StatusCode::kAlreadyExists, "REQUEST_ID_REUSED",
+                   "request id " + run.request_id + " was used for another run (runs/" +
+                       seen->second.resource + "); choose a new one");
+    }
+    return RunAnswer{seen->second.resource, true};
+  }
+  ASSAY_RETURN_IF_ERROR(CheckRun(t.s, run));
+  if (t.s.active_runs.size() >= t.s.options.active_runs_max) {
+    return ExhaustedError("QUEUE_FULL",
+                          std::to_string(t.s.active_runs.size()) +
+                              " runs are waiting or running; try again when some have ended");
+  }
+  if (run.unit_contexts == 0) run.unit_contexts = t.s.options.unit_contexts;
+  if (run.row_tile == 0) run.row_tile = 64;
+  run.id = key.substr(0, 24);
+  run.serial = t.NextSerial();
+  run.create_ms = t.now.unix_ms;
+  run.error = {};
+  ++t.s.counters.runs_created;
+  SetRunState(t, &run, RunState::kPending);
+  ReuseReports(t, &run);
+  SetRunState(t, &run, RunState::kQueued);
+  t.Put(run);
+  t.Put(RequestIdRow{key, run.spec_sha256, run.id, t.now.unix_ms});
+  Reconcile(t, run.id);
+  return RunAnswer{run.id, false};
+}
+
+absl::StatusOr<RunAnswer> DoCancelRun(Txn& t, const CancelRun& command) {
+  const auto found = t.s.runs.find(command.run);
+  if (found == t.s.runs.end()) {
+    return NotFoundError("RUN_UNKNOWN", "runs/" + command.run + " does not exist");
+  }
+  RunRow run = found->second;
+  if (IsTerminal(run.state) || run.state == RunState::kSealing) return RunAnswer{run.id, true};
+  for (CandidateRow& candidate : run.candidates) {
+    if (candidate.state == CandidateState::kWaiting) candidate.state = CandidateState::kCancelled;
+  }
+  SetRunState(t, &run, RunState::kCancelled);
+  t.Put(run);
+  DropUnneeded(t, run);
+  return RunAnswer{run.id, true};
+}
+
+void FailRun(Txn& t, RunRow* run, const Fault& error) {
+  if (IsTerminal(run->state)) return;
+  run->error = error;
+  for (CandidateRow& candidate : run->candidates) {
+    if (candidate.state != CandidateState::kSealed && candidate.state != CandidateState::kFailed) {
+      candidate.state = CandidateState::kFailed;
+      candidate.error = error;
+    }
+  }
+  SetRunState(t, run, RunState::kFailed);
+  t.Put(*run);
+  DropUnneeded(t, *run);
+}
+
+void FailCandidate(Txn& t, RunRow* run, size_t index, const Fault& error) {
+  CandidateRow& candidate = run->candidates[index];
+  if (candidate.state == CandidateState::kSealed || candidate.state == CandidateState::kFailed)
+    return;
+  candidate.state = CandidateState::kFailed;
+  candidate.error = error;
+  t.Event(run, EventKind::kCandidate, error.reason,
+          "candidate " + candidate.label + " failed: " + error.message);
+  t.Put(*run);
+  const bool others =
+      std::any_of(run->candidates.begin(), run->candidates.end(), [](const CandidateRow& c) {
+        return c.state != CandidateState::kFailed && c.state != CandidateState::kCancelled;
+      });
+  if (!others) {
+    FailRun(t, run, error);
+  } else if (run->state == RunState::kSealing) {
+    FinishSealing(t, run);
+  } else {
+    DropUnneeded(t, *run);
+  }
+}
+
+void FinishSealing(Txn& t, RunRow* run) {
+  bool sealed = false;
+  for (const CandidateRow& candidate : run->candidates) {
+    if (candidate.state == CandidateState::kComputed || candidate.state == CandidateState::kWaiting)
+      return;
+    sealed = sealed || candidate.state == CandidateState::kSealed;
+  }
+  if (!sealed) return;  // FailCandidate has failed the run
+  SetRunState(t, run, RunState::kSucceeded);
+  t.Put(*run);
+}
+
+absl::Status DoSealDone(Txn& t, const SealDone& command) {
+  const auto found = t.s.runs.find(command.run);
+  if (found == t.s.runs.end() || command.candidate >= found->second.candidates.size()) {
+    return InternalError("SEAL_UNKNOWN", "sealed candidate of an unknown run");
+  }
+  RunRow run = found->second;
+  CandidateRow& candidate = run.candidates[command.candidate];
+  // The intent is open exactly while the run is SEALING and the candidate COMPUTED.
+  if (run.state != RunState::kSealing || candidate.state != CandidateState::kComputed) {
+    return PreconditionError(
+        "SEAL_CLOSED", "candidate " + candidate.label + " of runs/" + run.id + " is not open");
+  }
+  candidate.state = CandidateState::kSealed;
+  candidate.report = command.report.id;
+  if (t.s.reports.count(command.report.id) == 0) {
+    if (command.log_size != t.s.meta.log_size + 1) {
+      return InternalError("SEAL_ORDER",
+                           "the log has " + std::to_string(t.s.meta.log_size) + " leaves");
+    }
+    t.Put(command.report);
+    t.Put(command.receipt);
+    for (const LogNodeRow& node : command.nodes) t.Put(node);
+    t.s.meta.log_size = command.log_size;
+    t.s.meta.checkpoint = command.checkpoint;
+    t.ChangeMeta();
+    ++t.s.counters.reports_sealed;
+  }
+  t.Event(&run, EventKind::kCandidate, "SEALED",
+          "candidate " + candidate.label + " is sealed: reports/" + candidate.report);
+  t.Put(run);
+  FinishSealing(t, &run);
+  return absl::OkStatus();
+}
+
+absl::Status DoSealFailed(Txn& t, const SealFailed& command) {
+  const auto found = t.s.runs.find(command.run);
+  if (found == t.s.runs.end() || command.candidate >= found->second.candidates.size()) {
+    return InternalError("SEAL_UNKNOWN", "candidate of an unknown run");
+  }
+  RunRow run = found->second;
+  if (run.state == RunState::kSealing) FailCandidate(t, &run, command.candidate, command.error);
+  return absl::OkStatus();
+}
+
+void DropUnneeded(Txn& t, const RunRow& ended) {
+  std::set<uint64_t> ids;
+  if (const auto it = t.s.units_of_run.find(ended.id); it != t.s.units_of_run.end())
+    ids = it->second;
+  std::vector<const OperandRow*> operands = {&ended.reference};
+  for (const CandidateRow& candidate : ended.candidates) operands.push_back(&candidate.source);
+  for (const OperandRow* op : operands) {
+    if (const auto it = t.s.units_of_capture.find(op->capture); it != t.s.units_of_capture.end()) {
+      ids.insert(it->second.begin(), it->second.end());
+    }
+    if (const auto it = t.s.units_of_model.find(op->model); it != t.s.units_of_model.end()) {
+      ids.insert(it->second.begin(), it->second.end());
+    }
+  }
+  for (const uint64_t id : ids) {
+    UnitRow unit = t.s.units.at(id);
+    const bool open = unit.state == UnitState::kBlocked || unit.state == UnitState::kReady ||
+                      unit.state == UnitState::kLeased;
+    if (!open || !WaitingRun(t.s, unit).empty()) continue;
+    if (unit.state == UnitState::kLeased) {
+      t.s.leases[unit.lease].cancel = true;
+      CloseLease(t, unit.lease, "cancelled", UnitState::kDropped);
+      t.effects.wake_workers = true;
+    } else {
+      unit.state = UnitState::kDropped;
+      t.Put(unit);
+    }
+  }
+}
+
+}  // namespace core
+}  // namespace assay

@@ -1,0 +1,54 @@
+// The parts of Apply, one file each. Internal to server/core.
+
+#ifndef ASSAY_SERVER_CORE_STEPS_H_
+#define ASSAY_SERVER_CORE_STEPS_H_
+
+#include <string>
+
+#include "server/core/apply.h"
+
+namespace assay::core {
+
+// runs.cc
+absl::StatusOr<RunAnswer> DoCreateRun(Txn& t, const std::string& principal,
+                                      const CreateRun& command);
+absl::StatusOr<RunAnswer> DoCancelRun(Txn& t, const CancelRun& command);
+absl::Status DoSealDone(Txn& t, const SealDone& command);
+absl::Status DoSealFailed(Txn& t, const SealFailed& command);
+void SetRunState(Txn& t, RunRow* run, RunState state);
+void FailRun(Txn& t, RunRow* run, const Fault& error);
+// Marks the candidate failed; ends the run when none is left.
+void FailCandidate(Txn& t, RunRow* run, size_t candidate, const Fault& error);
+// Ends a SEALING run whose candidates have all ended.
+void FinishSealing(Txn& t, RunRow* run);
+// Drops units nobody waits for any more, cancels their leases.
+void DropUnneeded(Txn& t, const RunRow& run);
+
+// planner.cc: does what a run needs next (units, capture choice, readiness, SEALING). Idempotent.
+void Reconcile(Txn& t, const std::string& run);
+void ReconcileAll(Txn& t);
+// An operand's model or capture has failed for good in every run that needs it.
+void FailOperands(Txn& t, const UnitRow& unit, const Fault& error);
+bool NeedsModel(const RunRow& run, const std::string& model);
+bool NeedsCapture(const RunRow& run, const std::string& capture);
+// Every operand that can still matter: the reference, then candidates that wait.
+std::vector<OperandRow*> LiveOperands(RunRow* run);
+
+// scheduler.cc
+absl::StatusOr<SyncAnswer> DoSynchronize(Txn& t, const Synchronize& command);
+void DoTick(Txn& t);
+void DoStart(Txn& t, const Start& command);
+bool MayTake(const State& s, const WorkerState& worker, const UnitRow& unit);
+// Puts a leased unit back (or drops it) and forgets the lease. `outcome` goes into the attempt.
+void CloseLease(Txn& t, const std::string& lease, std::string_view outcome, UnitState next);
+
+// results.cc
+Ack TakeResult(Txn& t, WorkerState& worker, const LeaseResult& outcome);
+void PoisonUnit(Txn& t, UnitRow unit, const Fault& error);
+
+// A run that waits for the unit, for logs; "" for none.
+std::string WaitingRun(const State& s, const UnitRow& unit);
+
+}  // namespace assay::core
+
+#endif  // ASSAY_SERVER_CORE_STEPS_H_

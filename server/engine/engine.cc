@@ -1,0 +1,295 @@
+#include "server/engine/engine.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "openssl/rand.h"
+#include "server/core/unit_document.h"
+#include "server/engine/sealer.h"
+#include "server/engine/suite_cache.h"
+#include "server/engine/vetting.h"
+#include "storage/base/digest.h"
+#include "storage/base/files.h"
+#include "storage/base/macros.h"
+#include "storage/base/status.h"
+#include "storage/blob/file_blob_store.h"
+
+namespace assay {
+namespace {
+
+constexpr int kExitDamaged = 20;
+constexpr int64_t kWaitStepMs =
+    500;  // how often a long poll looks whether its caller is still there
+constexpr size_t kBatchMax = 256;
+
+std::string RandomHex() {
+  uint8_t bytes[16];
+  if (RAND_bytes(bytes, sizeof(bytes)) != 1) return "";
+  return HexOf(bytes);
+}
+
+}  // namespace
+
+void LogJson(std::string_view level, std::string_view message, Json fields) {
+  Json line = Json::object();
+  line["time"] = FormatUtc(Clock::Real()->UnixMillis());
+  line["level"] = level;
+  line["message"] = message;
+  line.update(fields);
+  const std::string text = line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+Engine::Engine(EngineOptions options) : options_(std::move(options)) {
+  if (options_.clock == nullptr) options_.clock = Clock::Real();
+  if (!options_.fatal) {
+    options_.fatal = [](const absl::Status& status) {
+      LogJson("fatal", MessageOf(status), {{"reason", ReasonOf(status)}});
+      std::_Exit(kExitDamaged);
+    };
+  }
+}
+
+Engine::~Engine() { Stop(); }
+
+Now Engine::now() const {
+  return {options_.clock->UnixMillis(), options_.clock->MonotonicMillis()};
+}
+
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(EngineOptions options) {
+  std::unique_ptr<Engine> engine(new Engine(std::move(options)));
+  const EngineOptions& o = engine->options_;
+  ASSAY_RETURN_IF_ERROR(EnsureDirectory(o.data_dir, 0750));
+  ASSAY_ASSIGN_OR_RETURN(engine->catalogue_, Catalogue::Open({o.data_dir, o.anchor_path}));
+  DiskGuardOptions guard;
+  guard.dir = o.data_dir;
+  guard.min_free_bytes = o.min_free_bytes;
+  guard.ballast_bytes = o.ballast_bytes;
+  ASSAY_ASSIGN_OR_RETURN(engine->guard_, DiskGuard::Open(guard));
+  FileBlobStoreOptions blobs;
+  blobs.dir = JoinPath(o.data_dir, "blobs");
+  blobs.max_blob_bytes = o.max_blob_bytes;
+  blobs.guard = engine->guard_.get();
+  ASSAY_ASSIGN_OR_RETURN(engine->blobs_, FileBlobStore::Open(blobs));
+  ASSAY_ASSIGN_OR_RETURN(engine->signer_,
+                         Signer::OpenOrCreate(JoinPath(o.data_dir, "signing.key")));
+  engine->suites_ =
+      std::make_unique<SuiteCache>(engine->blobs_.get(), JoinPath(o.data_dir, "suites"));
+  engine->sealer_ = std::make_unique<Sealer>(engine.get());
+  ASSAY_RETURN_IF_ERROR(engine->Load());
+  engine->ticker_ = std::thread([e = engine.get()] { e->TickLoop(); });
+  return engine;
+}
+
+absl::Status Engine::Load() {
+  state_.options = options_.core;
+  ASSAY_RETURN_IF_ERROR(catalogue_->LoadAll([this](Row row) { state_.Absorb(row); }));
+  for (const auto& [id, report] : state_.reports) {
+    if (!blobs_->Has(id) || !blobs_->Has(report.execution_sha256)) {
+      return DataLossError("STORE_DAMAGED",
+                           options_.data_dir + ": reports/" + id +
+                               " is sealed but its blobs are gone; restore the data folder from a "
+                               "backup");
+    }
+  }
+  const Outcome outcome = Execute({"coordinator", Start{RandomHex()}});
+  return outcome.status;
+}
+
+absl::Status Engine::Gate(const Command& command) const {
+  const bool adds = std::holds_alternative<CreateRun>(command.body) ||
+                    std::holds_alternative<AddResources>(command.body);
+  if (!adds) return absl::OkStatus();
+  if (draining_ && std::holds_alternative<CreateRun>(command.body)) {
+    return UnavailableError("DRAINING", "the coordinator is stopping; try again in a moment");
+  }
+  return guard_->CheckRoom(0);
+}
+
+Outcome Engine::Execute(Command command) {
+  if (absl::Status gate = Gate(command); !gate.ok()) {
+    Outcome refused;
+    refused.status = std::move(gate);
+    return refused;
+  }
+  Pending mine{&command, {}, false};
+  std::unique_lock<std::mutex> lock(queue_mutex_);
+  queue_.push_back(&mine);
+  queue_cv_.wait(lock, [&] { return mine.done || !busy_; });
+  while (!mine.done) {
+    busy_ = true;
+    std::vector<Pending*> batch;
+    while (!queue_.empty() && batch.size() < kBatchMax) {
+      batch.push_back(queue_.front());
+      queue_.pop_front();
+    }
+    lock.unlock();
+    RunBatch(batch);
+    lock.lock();
+    for (Pending* p : batch) p->done = true;
+    busy_ = false;
+    queue_cv_.notify_all();
+  }
+  lock.unlock();
+  Perform(mine.outcome.effects);
+  return std::move(mine.outcome);
+}
+
+void Engine::RunBatch(const std::vector<Pending*>& batch) {
+  std::unique_lock<std::shared_mutex> lock(state_mutex_);
+  std::vector<Row> rows;
+  for (Pending* p : batch) {
+    p->outcome = Apply(state_, *p->command, now());
+    rows.insert(rows.end(), p->outcome.rows.begin(), p->outcome.rows.end());
+  }
+  if (const absl::Status status = catalogue_->Commit(rows); !status.ok()) options_.fatal(status);
+}
+
+void Engine::Perform(const Effects& effects) {
+  for (const std::string& run : effects.seal) sealer_->Enqueue(run);
+  if (effects.wake_workers || !effects.changed.empty()) {
+    std::lock_guard<std::mutex> lock(change_mutex_);
+    ++version_;
+    change_cv_.notify_all();
+  }
+}
+
+uint64_t Engine::WaitChange(uint64_t version, int64_t ms) {
+  std::unique_lock<std::mutex> lock(change_mutex_);
+  change_cv_.wait_for(lock, std::chrono::milliseconds(ms),
+                      [&] { return version_ != version || stopping_; });
+  return version_;
+}
+
+void Engine::VetResults(Synchronize* command) {
+  for (LeaseResult& result : command->results) {
+    if (result.result_json.empty()) continue;
+    UnitRow unit;
+    const bool found = Read([&](const State& s) {
+      const auto lease = s.leases.find(result.lease);
+      if (lease == s.leases.end()) return false;
+      unit = s.units.at(lease->second.unit);
+      return true;
+    });
+    if (!found) continue;
+    if (const absl::Status status = VetResult(*blobs_, unit, result.result_json); !status.ok()) {
+      result.vetting = {"INVALID_ARGUMENT", ReasonOf(status), MessageOf(status)};
+    }
+  }
+}
+
+absl::StatusOr<std::vector<LeaseDocument>> Engine::Documents(const SyncAnswer& answer) {
+  std::vector<LeaseDocument> out;
+  for (const Grant& grant : answer.start) {
+    const std::string suite_id =
+        Read([&](const State& s) { return SuiteOfUnit(s, s.units.at(grant.unit)); });
+    std::shared_ptr<const Suite> suite;
+    if (!suite_id.empty()) {
+      ASSAY_ASSIGN_OR_RETURN(suite, suites_->Get(suite_id));
+    }
+    LeaseDocument document;
+    document.grant = grant;
+    absl::StatusOr<std::string> text = Read([&](const State& s) -> absl::StatusOr<std::string> {
+      document.unit = s.units.at(grant.unit);
+      return BuildUnitDocument(s, document.unit, suite.get());
+    });
+    if (!text.ok()) return text.status();
+    document.unit_json = *std::move(text);
+    out.push_back(std::move(document));
+  }
+  return out;
+}
+
+absl::StatusOr<SyncResult> Engine::Sync(Synchronize command, int64_t wait_ms,
+                                        const std::function<bool()>& cancelled) {
+  VetResults(&command);
+  if (draining_ || guard_->low()) command.free_slots = 0;
+  const int64_t deadline = options_.clock->MonotonicMillis() + wait_ms;
+  while (true) {
+    const uint64_t seen = version_;
+    Outcome outcome = Execute({"worker:" + command.worker, command});
+    if (!outcome.status.ok()) return outcome.status;
+    SyncResult result;
+    result.answer = std::get<SyncAnswer>(std::move(outcome.answer));
+    const int64_t left = deadline - options_.clock->MonotonicMillis();
+    if (!result.answer.empty() || left <= 0 || draining_ || stopping_) {
+      ASSAY_ASSIGN_OR_RETURN(result.start, Documents(result.answer));
+      return result;
+    }
+    command.results.clear();
+    // The lease clock runs on while the call waits; asking again within a third of it keeps the
+    // worker alive.
+    const int64_t again =
+        options_.clock->MonotonicMillis() + std::min(left, options_.core.lease_ms / 3 + 1);
+    while (version_ == seen && options_.clock->MonotonicMillis() < again && !cancelled() &&
+           !stopping_) {
+      WaitChange(seen, std::min(kWaitStepMs,
+                                std::max<int64_t>(1, again - options_.clock->MonotonicMillis())));
+    }
+    // A caller that has gone away must not be granted a lease.
+    if (cancelled())
+      return Error(absl::StatusCode::kCancelled, "CALL_CANCELLED", "the worker ended the call");
+  }
+}
+
+absl::StatusOr<std::shared_ptr<const Suite>> Engine::GetSuite(const std::string& id) {
+  return suites_->Get(id);
+}
+
+absl::StatusOr<SuiteRow> Engine::AddSuite(const std::string& manifest_sha256) {
+  ASSAY_ASSIGN_OR_RETURN(const auto suite, suites_->Get(manifest_sha256));
+  SuiteRow row;
+  row.id = suite->manifest_sha256;
+  row.suite_token_sha256 = suite->suite_token_sha256;
+  row.schema = suite->schema;
+  row.model = suite->model;
+  row.contexts = static_cast<int64_t>(suite->contexts.size());
+  row.context_length = suite->context_length;
+  row.vocab_size = suite->vocab_size;
+  row.create_ms = options_.clock->UnixMillis();
+  const Outcome outcome = Execute({"local", AddResources{{row}}});
+  ASSAY_RETURN_IF_ERROR(outcome.status);
+  return Read([&](const State& s) { return s.suites.at(row.id); });
+}
+
+SealStats Engine::seal_stats() const { return sealer_->stats(); }
+
+uint64_t Engine::blob_bytes_written() const {
+  const auto* files = dynamic_cast<const FileBlobStore*>(blobs_.get());
+  return files == nullptr ? 0 : files->written_bytes();
+}
+
+void Engine::TickLoop() {
+  while (!stopping_) {
+    {
+      std::unique_lock<std::mutex> lock(change_mutex_);
+      change_cv_.wait_for(lock, std::chrono::milliseconds(options_.tick_ms),
+                          [&] { return stopping_.load(); });
+    }
+    if (stopping_) return;
+    guard_->Tend();
+    Execute({"coordinator", Tick{}});
+  }
+}
+
+void Engine::BeginDrain() {
+  draining_ = true;
+  std::lock_guard<std::mutex> lock(change_mutex_);
+  ++version_;
+  change_cv_.notify_all();
+}
+
+void Engine::Stop() {
+  if (stopping_.exchange(true)) return;
+  {
+    std::lock_guard<std::mutex> lock(change_mutex_);
+    change_cv_.notify_all();
+  }
+  if (ticker_.joinable()) ticker_.join();
+  if (sealer_) sealer_->Stop();
+}
+
+}  // namespace assay

@@ -1,0 +1,155 @@
+#include "server/flags.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <functional>
+#include <map>
+
+#include "storage/base/build_info.h"
+#include "storage/base/macros.h"
+#include "storage/base/status.h"
+
+namespace assay {
+namespace {
+
+absl::StatusOr<int64_t> Number(const std::string& name, const std::string& text, int64_t min,
+                               int64_t max) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < min || value > max) {
+    return InvalidError("FLAG_INVALID", "--" + name + " wants a whole number from " +
+                                            std::to_string(min) + " to " + std::to_string(max) +
+                                            ", not \"" + text + "\"");
+  }
+  return value;
+}
+
+using Setter = std::function<absl::Status(const std::string&)>;
+
+template <class T>
+Setter Int(const std::string& name, T* out, int64_t min, int64_t max) {
+  return [=](const std::string& text) -> absl::Status {
+    ASSAY_ASSIGN_OR_RETURN(const int64_t value, Number(name, text, min, max));
+    *out = static_cast<T>(value);
+    return absl::OkStatus();
+  };
+}
+
+Setter Text(std::string* out) {
+  return [out](const std::string& text) {
+    *out = text;
+    return absl::OkStatus();
+  };
+}
+
+std::map<std::string, Setter> Setters(Flags* f) {
+  constexpr int64_t kDay = 86'400'000;
+  constexpr int64_t kBytes = int64_t{1} << 50;
+  CoreOptions& core = f->engine.core;
+  return {
+      {"data", Text(&f->engine.data_dir)},
+      {"anchor", Text(&f->engine.anchor_path)},
+      {"log-origin", Text(&f->engine.log_origin)},
+      {"listen",
+       [f](const std::string& text) {
+         f->server.listen.push_back(text);
+         return absl::OkStatus();
+       }},
+      {"metrics", Text(&f->metrics)},
+      {"ready-file", Text(&f->ready_file)},
+      {"parent-fd", Int("parent-fd", &f->parent_fd, 0, 1 << 20)},
+      {"drain-ms", Int("drain-ms", &f->drain_ms, 0, kDay)},
+      {"lease-ms", Int("lease-ms", &core.lease_ms, 200, kDay)},
+      {"busy-sync-ms", Int("busy-sync-ms", &core.busy_sync_ms, 50, kDay)},
+      {"tick-ms", Int("tick-ms", &f->engine.tick_ms, 10, 60'000)},
+      {"unit-contexts", Int("unit-contexts", &core.unit_contexts, 1, core.unit_contexts_max)},
+      {"unit-failures", Int("unit-failures", &core.failures_max, 1, 100)},
+      {"model-wait-ms", Int("model-wait-ms", &core.model_wait_ms, 0, kDay)},
+      {"worker-wait-ms", Int("worker-wait-ms", &core.worker_wait_ms, 0, 30 * kDay)},
+      {"min-free-bytes", Int("min-free-bytes", &f->engine.min_free_bytes, 0, kBytes)},
+      {"ballast-bytes", Int("ballast-bytes", &f->engine.ballast_bytes, 0, kBytes)},
+      {"max-blob-bytes", Int("max-blob-bytes", &f->engine.max_blob_bytes, 1, kBytes)},
+  };
+}
+
+std::string DefaultDataDir() {
+  if (const char* data = std::getenv("ASSAY_DATA"); data != nullptr && *data != '\0') return data;
+  if (const char* xdg = std::getenv("XDG_DATA_HOME"); xdg != nullptr && *xdg != '\0')
+    return std::string(xdg) + "/assay";
+  const char* home = std::getenv("HOME");
+  return std::string(home == nullptr ? "." : home) + "/.local/share/assay";
+}
+
+}  // namespace
+
+absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
+  Flags flags;
+  flags.engine.core.build_id = BuildId();
+  const auto setters = Setters(&flags);
+  for (int i = 1; i < argc; ++i) {
+    const std::string arg = argv[i];
+    if (arg == "--help" || arg == "-h") {
+      flags.help = true;
+      continue;
+    }
+    if (arg == "--version") {
+      flags.version = true;
+      continue;
+    }
+    if (arg == "--insecure-plaintext") {
+      flags.server.insecure_plaintext = true;
+      continue;
+    }
+    const size_t equals = arg.find('=');
+    const std::string name = arg.rfind("--", 0) == 0
+                                 ? arg.substr(2, equals == std::string::npos ? equals : equals - 2)
+                                 : "";
+    const auto setter = setters.find(name);
+    if (setter == setters.end())
+      return InvalidError("FLAG_INVALID", arg + " is not a flag of assayd; see --help");
+    if (equals == std::string::npos && i + 1 >= argc)
+      return InvalidError("FLAG_INVALID", arg + " wants a value");
+    ASSAY_RETURN_IF_ERROR(setter->second(equals == std::string::npos ? std::string(argv[++i])
+                                                                     : arg.substr(equals + 1)));
+  }
+  if (flags.engine.data_dir.empty()) flags.engine.data_dir = DefaultDataDir();
+  if (flags.server.listen.empty()) flags.server.listen.push_back("127.0.0.1:7070");
+  return flags;
+}
+
+std::string HelpText() {
+  return R"(assayd - the coordinator of Assay
+
+usage: assayd [--data DIR] [--listen ADDRESS ...] [flags]
+
+  --data DIR             data folder ($ASSAY_DATA, else the XDG data folder)
+  --listen ADDRESS       unix:/path or HOST:PORT, may be repeated (127.0.0.1:7070)
+  --insecure-plaintext   allow --listen beyond loopback without encryption: only on a trusted network
+  --metrics HOST:PORT    serve Prometheus metrics there
+  --anchor FILE          anchor file, best on another file system (DIR/anchor)
+  --log-origin NAME      first line of the transparency log's checkpoints (assay.local/log)
+  --lease-ms N           how long a worker may be silent (30000)
+  --busy-sync-ms N       how often a busy worker reports (2000)
+  --unit-contexts N      contexts per unit when a run does not say (16)
+  --unit-failures N      failures after which a unit is given up (3)
+  --model-wait-ms N      wait for a worker that has a model (30000)
+  --worker-wait-ms N     wait for a worker that may do the work (600000)
+  --min-free-bytes N     refuse new work below this much free space (536870912)
+  --ballast-bytes N      space kept in reserve in DIR/ballast (67108864)
+  --max-blob-bytes N     largest blob (68719476736)
+  --tick-ms N            how often leases and waits are looked at (500)
+  --drain-ms N           time for calls to end at SIGTERM (3000)
+  --ready-file FILE      write the bound addresses there once serving
+  --parent-fd N          exit when file descriptor N reaches end of file
+  --help, --version
+
+examples:
+  assayd --data /srv/assay --listen 127.0.0.1:7070 --metrics 127.0.0.1:9464
+  assayd --data /srv/assay --listen unix:/run/assay/assayd.sock
+
+exit codes: 0 stopped as asked, 2 bad flags, 20 data folder damaged, 21 made by a newer build, 22 in use by another
+process, 1 anything else
+)";
+}
+
+}  // namespace assay

@@ -1,0 +1,106 @@
+// assayd: the coordinator.
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "server/engine/engine.h"
+#include "server/flags.h"
+#include "server/obs/metrics.h"
+#include "server/rpc/server.h"
+#include "storage/base/build_info.h"
+#include "storage/base/files.h"
+#include "storage/base/macros.h"
+#include "storage/base/status.h"
+
+namespace assay {
+namespace {
+
+int ExitCodeOf(const absl::Status& status) {
+  const std::string reason = ReasonOf(status);
+  if (reason == "FLAG_INVALID" || reason == "LISTEN_INVALID") return 2;
+  if (reason == "STORE_DAMAGED") return 20;
+  if (reason == "STORE_VERSION") return 21;
+  if (reason == "STORE_IN_USE") return 22;
+  return 1;
+}
+
+// Waits for SIGTERM or SIGINT, or for the parent to go away.
+std::string WaitForEnd(int signal_fd, int parent_fd) {
+  pollfd fds[2] = {{signal_fd, POLLIN, 0}, {parent_fd, POLLIN, 0}};
+  while (true) {
+    if (::poll(fds, parent_fd >= 0 ? 2 : 1, -1) < 0) continue;
+    if ((fds[0].revents & POLLIN) != 0) return "signal";
+    if (parent_fd >= 0 && fds[1].revents != 0) {
+      char byte = 0;
+      if (::read(parent_fd, &byte, 1) == 0) return "parent has gone";
+    }
+  }
+}
+
+absl::Status Serve(const Flags& flags, int signal_fd) {
+  ASSAY_ASSIGN_OR_RETURN(const auto engine, Engine::Open(flags.engine));
+  ASSAY_ASSIGN_OR_RETURN(const auto server, rpc::Server::Start(engine.get(), flags.server));
+  std::unique_ptr<MetricsServer> metrics;
+  if (!flags.metrics.empty()) {
+    ASSAY_ASSIGN_OR_RETURN(metrics, MetricsServer::Start(engine.get(), flags.metrics));
+  }
+  server->SetServing(true);
+  std::string lines;
+  for (const std::string& address : server->addresses()) lines.append(address).append("\n");
+  if (!flags.ready_file.empty()) ASSAY_RETURN_IF_ERROR(WriteFileAtomic(flags.ready_file, lines));
+  LogJson("info", "serving",
+          {{"addresses", server->addresses()},
+           {"data", flags.engine.data_dir},
+           {"build", BuildId()},
+           {"epoch", engine->Read([](const State& s) { return s.epoch; })},
+           {"metrics_port", metrics ? metrics->port() : 0}});
+
+  const std::string why = WaitForEnd(signal_fd, flags.parent_fd);
+  LogJson("info", "stopping", {{"why", why}});
+  server->SetServing(false);
+  engine->BeginDrain();
+  server->Shutdown(flags.drain_ms);
+  engine->Stop();
+  LogJson("info", "stopped");
+  return absl::OkStatus();
+}
+
+int Main(int argc, char** argv) {
+  const auto flags = ParseFlags(argc, argv);
+  if (!flags.ok()) {
+    std::fprintf(stderr, "assayd: error [%s]: %s\n", ReasonOf(flags.status()).c_str(),
+                 MessageOf(flags.status()).c_str());
+    return 2;
+  }
+  if (flags->help) {
+    std::fputs(HelpText().c_str(), stdout);
+    return 0;
+  }
+  if (flags->version) {
+    std::printf("assayd %s\n", BuildId().c_str());
+    return 0;
+  }
+  ::signal(SIGPIPE, SIG_IGN);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);  // before any thread exists, so that all inherit it
+  const int signal_fd = ::signalfd(-1, &set, SFD_CLOEXEC);
+  const absl::Status status = Serve(*flags, signal_fd);
+  if (status.ok()) return 0;
+  LogJson("fatal", MessageOf(status), {{"reason", ReasonOf(status)}});
+  return ExitCodeOf(status);
+}
+
+}  // namespace
+}  // namespace assay
+
+int main(int argc, char** argv) { return assay::Main(argc, argv); }

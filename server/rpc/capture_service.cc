@@ -1,0 +1,253 @@
+#include "server/rpc/capture_service.h"
+
+#include <optional>
+
+#include "server/core/apply.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/page.h"
+#include "server/rpc/status.h"
+#include "storage/base/macros.h"
+#include "storage/base/status.h"
+#include "storage/format/capture.h"
+#include "storage/format/safetensors.h"
+
+namespace assay::rpc {
+namespace {
+
+constexpr size_t kChunkBytes = size_t{1} << 20;
+constexpr size_t kIdentityBytesMax = size_t{256} << 10;
+constexpr uint64_t kFileBytesMax = uint64_t{4} << 30;
+
+absl::StatusOr<std::string> CanonicalObject(const std::string& text, const char* what) {
+  if (text.size() > kIdentityBytesMax)
+    return InvalidError("INGEST_TOO_LARGE", std::string(what) + " is too long");
+  ASSAY_ASSIGN_OR_RETURN(const Json json, ParseJson(text, what));
+  if (!json.is_object())
+    return InvalidError("INGEST_HEADER_INVALID", std::string(what) + " must be a JSON object");
+  return CanonicalJson(json);
+}
+
+// One ingest call: the header, then files in suite order.
+class Ingester {
+ public:
+  explicit Ingester(Engine* engine) : engine_(engine) {}
+
+  absl::Status Begin(const v1::IngestHeader& header) {
+    ASSAY_ASSIGN_OR_RETURN(capture_.suite, IdOf(header.suite(), "suites"));
+    ASSAY_ASSIGN_OR_RETURN(capture_.model, OptionalIdOf(header.model(), "models"));
+    const bool suite_known =
+        engine_->Read([&](const State& s) { return s.suites.count(capture_.suite) != 0; });
+    if (!suite_known) return NotFoundError("SUITE_UNKNOWN", header.suite() + " was never created");
+    const bool model_known = capture_.model.empty() || engine_->Read([&](const State& s) {
+      return s.models.count(capture_.model) != 0;
+    });
+    if (!model_known) return NotFoundError("MODEL_UNKNOWN", header.model() + " was never created");
+    ASSAY_ASSIGN_OR_RETURN(suite_, engine_->GetSuite(capture_.suite));
+    if (header.suite_token_sha256() != suite_->suite_token_sha256) {
+      return InvalidError("INGEST_TOKENS_DIFFER",
+                          "the engine captured tokens with digest " + header.suite_token_sha256() +
+                              ", the suite's is " + suite_->suite_token_sha256);
+    }
+    ASSAY_ASSIGN_OR_RETURN(selected_, SelectContexts(*suite_, header.filter()));
+    capture_.cut_point =
+        header.cut_point().empty() ? std::string(kDefaultCutPoint) : header.cut_point();
+    ASSAY_ASSIGN_OR_RETURN(capture_.identity_json,
+                           CanonicalObject(header.stack_json(), "stack_json"));
+    ASSAY_ASSIGN_OR_RETURN(capture_.declared_json, CanonicalObject(header.candidate_identity_json(),
+                                                                   "candidate_identity_json"));
+    capture_.origin = "ingest";
+    capture_.contexts_total = static_cast<int64_t>(suite_->contexts.size());
+    capture_.create_ms = engine_->now().unix_ms;
+    return absl::OkStatus();
+  }
+
+  absl::Status Take(const v1::IngestChunk& chunk) {
+    if (next_ >= selected_.size() || chunk.index() != suite_->contexts[selected_[next_]].index) {
+      return InvalidError("INGEST_ORDER", "context " + std::to_string(chunk.index()) +
+                                              " is not the next one of the filter");
+    }
+    if (chunk.data().size() > kChunkBytes)
+      return InvalidError("CHUNK_TOO_LARGE", "a chunk has at most 1 MiB");
+    if (!open_) {
+      if (chunk.size() > kFileBytesMax)
+        return InvalidError("INGEST_TOO_LARGE", "a file has at most 4 GiB");
+      sha256_ = chunk.sha256();
+      size_ = chunk.size();
+      open_ = true;
+      if (!engine_->blobs().Has(sha256_)) {
+        ASSAY_ASSIGN_OR_RETURN(writer_, engine_->blobs().Write(sha256_, size_));
+        skip_ = writer_->offset();
+      }
+      at_ = 0;
+    }
+    if (chunk.offset() != at_) {
+      return InvalidError("INGEST_ORDER", "a chunk starts at " + std::to_string(chunk.offset()) +
+                                              ", not at " + std::to_string(at_));
+    }
+    if (writer_) {
+      // What an earlier, cut stream left is there already and was hashed again.
+      const uint64_t known = skip_ > at_ ? std::min<uint64_t>(skip_ - at_, chunk.data().size()) : 0;
+      ASSAY_RETURN_IF_ERROR(
+          writer_->Append({reinterpret_cast<const uint8_t*>(chunk.data().data()) + known,
+                           chunk.data().size() - known}));
+    }
+    at_ += chunk.data().size();
+    return chunk.last() ? EndFile() : absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string> Finish() {
+    if (open_ || next_ != selected_.size() || next_ == 0) {
+      return InvalidError("INGEST_INCOMPLETE",
+                          std::to_string(next_) + " of " + std::to_string(selected_.size()) +
+                              " contexts were delivered; send the rest in a new call");
+    }
+    // Identity of what was delivered: who made it, of what, with which stack, and every file.
+    Json who = Json::object();
+    who["declared"] = capture_.declared_json;
+    who["model"] = capture_.model;
+    Json digests = Json::array();
+    for (const CaptureFileRow& file : files_) digests.push_back(file.sha256);
+    who["files"] = std::move(digests);
+    ASSAY_ASSIGN_OR_RETURN(const std::string identity, CanonicalJson(who));
+    capture_.id = CaptureId(identity, capture_.suite, capture_.cut_point, capture_.identity_json);
+    AddResources command;
+    command.rows.emplace_back(capture_);
+    for (CaptureFileRow& file : files_) {
+      file.capture = capture_.id;
+      command.rows.emplace_back(file);
+    }
+    ASSAY_RETURN_IF_ERROR(engine_->Execute({"local", std::move(command)}).status);
+    return capture_.id;
+  }
+
+ private:
+  absl::Status EndFile() {
+    if (writer_) ASSAY_RETURN_IF_ERROR(writer_->Commit());
+    writer_.reset();
+    open_ = false;
+    skip_ = 0;
+    ASSAY_ASSIGN_OR_RETURN(const std::string path, engine_->blobs().LocalPath(sha256_));
+    ASSAY_ASSIGN_OR_RETURN(const auto file, SafetensorsFile::Open(path));
+    ASSAY_ASSIGN_OR_RETURN(const TensorView tensor, file->Find(kHiddenTensorName));
+    const auto rows = static_cast<uint64_t>(suite_->context_length) - 1;
+    const uint64_t width = tensor.shape.size() == 2 ? tensor.shape[1] : 0;
+    ASSAY_RETURN_IF_ERROR(CheckHiddenFile(*file, rows, width));
+    if (!files_.empty() && files_.front().width != static_cast<int64_t>(width)) {
+      return InvalidError("SHAPE_MISMATCH",
+                          "context " + std::to_string(suite_->contexts[selected_[next_]].index) +
+                              " has another hidden size than the first one");
+    }
+    CaptureFileRow row;
+    row.index = suite_->contexts[selected_[next_]].index;
+    row.sha256 = sha256_;
+    ASSAY_ASSIGN_OR_RETURN(row.bytes, engine_->blobs().Size(sha256_));
+    row.rows = static_cast<int64_t>(rows);
+    row.width = static_cast<int64_t>(width);
+    files_.push_back(std::move(row));
+    ++next_;
+    return absl::OkStatus();
+  }
+
+  Engine* engine_;
+  CaptureRow capture_;
+  std::shared_ptr<const Suite> suite_;
+  std::vector<size_t> selected_;
+  std::vector<CaptureFileRow> files_;
+  size_t next_ = 0;
+  bool open_ = false;
+  std::string sha256_;
+  uint64_t size_ = 0, at_ = 0, skip_ = 0;
+  std::unique_ptr<BlobWriter> writer_;
+};
+
+}  // namespace
+
+absl::StatusOr<v1::Capture> CaptureServiceImpl::DoIngest(
+    grpc::ServerReader<v1::IngestRequest>* reader) {
+  Ingester ingester(engine_);
+  v1::IngestRequest request;
+  if (!reader->Read(&request) || !request.has_header()) {
+    return InvalidError("INGEST_HEADER_MISSING", "the first message must be the header");
+  }
+  ASSAY_RETURN_IF_ERROR(ingester.Begin(request.header()));
+  while (reader->Read(&request)) {
+    if (!request.has_chunk()) return InvalidError("INGEST_ORDER", "only chunks follow the header");
+    ASSAY_RETURN_IF_ERROR(ingester.Take(request.chunk()));
+  }
+  ASSAY_ASSIGN_OR_RETURN(const std::string id, ingester.Finish());
+  return engine_->Read([&](const State& s) { return ToProto(s, s.captures.at(id)); });
+}
+
+grpc::Status CaptureServiceImpl::Ingest(grpc::ServerContext* context,
+                                        grpc::ServerReader<v1::IngestRequest>* reader,
+                                        v1::Capture* out) {
+  auto capture = DoIngest(reader);
+  if (!capture.ok()) return ToGrpc(capture.status(), context);
+  *out = *std::move(capture);
+  return grpc::Status::OK;
+}
+
+grpc::Status CaptureServiceImpl::GetCapture(grpc::ServerContext* context,
+                                            const v1::GetCaptureRequest* request,
+                                            v1::Capture* out) {
+  auto capture = engine_->Read([&](const State& s) -> absl::StatusOr<v1::Capture> {
+    ASSAY_ASSIGN_OR_RETURN(const std::string id, IdOf(request->name(), "captures"));
+    const auto it = s.captures.find(id);
+    if (it == s.captures.end())
+      return NotFoundError("CAPTURE_UNKNOWN", request->name() + " does not exist");
+    return ToProto(s, it->second);
+  });
+  if (!capture.ok()) return ToGrpc(capture.status(), context, request->name());
+  *out = *std::move(capture);
+  return grpc::Status::OK;
+}
+
+grpc::Status CaptureServiceImpl::ListCaptures(grpc::ServerContext* context,
+                                              const v1::ListCapturesRequest* request,
+                                              v1::ListCapturesResponse* out) {
+  auto ids = engine_->Read([](const State& s) {
+    std::vector<std::string> list;
+    for (const auto& [id, row] : s.captures) list.push_back(id);
+    return list;
+  });
+  auto page = CutPage(std::move(ids), request->page().page_size(), request->page().page_token(),
+                      "captures");
+  if (!page.ok()) return ToGrpc(page.status(), context);
+  for (const std::string& id : page->items) {
+    *out->add_captures() =
+        engine_->Read([&](const State& s) { return ToProto(s, s.captures.at(id)); });
+  }
+  out->set_next_page_token(page->next);
+  return grpc::Status::OK;
+}
+
+grpc::Status CaptureServiceImpl::ListCaptureFiles(grpc::ServerContext* context,
+                                                  const v1::ListCaptureFilesRequest* request,
+                                                  v1::ListCaptureFilesResponse* out) {
+  auto files = engine_->Read([&](const State& s) -> absl::StatusOr<std::vector<CaptureFileRow>> {
+    ASSAY_ASSIGN_OR_RETURN(const std::string id, IdOf(request->name(), "captures"));
+    if (s.captures.count(id) == 0)
+      return NotFoundError("CAPTURE_UNKNOWN", request->name() + " does not exist");
+    std::vector<CaptureFileRow> list;
+    if (const auto it = s.files.find(id); it != s.files.end()) {
+      for (const auto& [index, file] : it->second[0]) list.push_back(file);
+    }
+    return list;
+  });
+  if (!files.ok()) return ToGrpc(files.status(), context, request->name());
+  auto page = CutPage(*std::move(files), request->page().page_size(), request->page().page_token(),
+                      "files");
+  if (!page.ok()) return ToGrpc(page.status(), context);
+  for (const CaptureFileRow& row : page->items) {
+    auto* file = out->add_files();
+    file->set_index(row.index);
+    file->mutable_file()->set_sha256(row.sha256);
+    file->mutable_file()->set_size(row.bytes);
+    file->set_rows(row.rows);
+    file->set_width(row.width);
+  }
+  out->set_next_page_token(page->next);
+  return grpc::Status::OK;
+}
+
+}  // namespace assay::rpc

@@ -1,0 +1,30 @@
+// CaptureService: captures, their files, and captures delivered by other engines.
+
+#ifndef ASSAY_SERVER_RPC_CAPTURE_SERVICE_H_
+#define ASSAY_SERVER_RPC_CAPTURE_SERVICE_H_
+
+#include "assay/v1/capture.grpc.pb.h"
+#include "server/engine/engine.h"
+
+namespace assay::rpc {
+
+class CaptureServiceImpl final : public v1::CaptureService::Service {
+ public:
+  explicit CaptureServiceImpl(Engine* engine) : engine_(engine) {}
+  grpc::Status GetCapture(grpc::ServerContext*, const v1::GetCaptureRequest*,
+                          v1::Capture*) override;
+  grpc::Status ListCaptures(grpc::ServerContext*, const v1::ListCapturesRequest*,
+                            v1::ListCapturesResponse*) override;
+  grpc::Status ListCaptureFiles(grpc::ServerContext*, const v1::ListCaptureFilesRequest*,
+                                v1::ListCaptureFilesResponse*) override;
+  grpc::Status Ingest(grpc::ServerContext*, grpc::ServerReader<v1::IngestRequest>*,
+                      v1::Capture*) override;
+
+ private:
+  absl::StatusOr<v1::Capture> DoIngest(grpc::ServerReader<v1::IngestRequest>* reader);
+  Engine* engine_;
+};
+
+}  // namespace assay::rpc
+
+#endif  // ASSAY_SERVER_RPC_CAPTURE_SERVICE_H_

@@ -1,0 +1,51 @@
+// List pages over an ordered map: the token is the last key given, tied to the call it belongs to.
+
+#ifndef ASSAY_SERVER_RPC_PAGE_H_
+#define ASSAY_SERVER_RPC_PAGE_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "storage/base/status.h"
+
+namespace assay::rpc {
+
+inline constexpr int kPageDefault = 50;
+inline constexpr int kPageMax = 1000;
+
+template <class T>
+struct Page {
+  std::vector<T> items;
+  std::string next;
+};
+
+// One page of `all` (already in order; positions are stable because lists only grow). PAGE_INVALID.
+template <class T>
+absl::StatusOr<Page<T>> CutPage(std::vector<T> all, int page_size, const std::string& token,
+                                const std::string& call) {
+  if (page_size < 0) return InvalidError("PAGE_INVALID", "page_size must not be negative");
+  const size_t size =
+      static_cast<size_t>(page_size == 0 ? kPageDefault : std::min(page_size, kPageMax));
+  size_t from = 0;
+  if (!token.empty()) {
+    const std::string prefix = call + ":";
+    const std::string digits = token.size() > prefix.size() ? token.substr(prefix.size()) : "";
+    const bool good = token.compare(0, prefix.size(), prefix) == 0 && !digits.empty() &&
+                      digits.size() <= 12 &&
+                      digits.find_first_not_of("0123456789") == std::string::npos;
+    if (!good) return InvalidError("PAGE_INVALID", "the page token is not one of this call");
+    from = std::stoull(digits);
+  }
+  Page<T> page;
+  for (size_t i = from; i < all.size() && i < from + size; ++i)
+    page.items.push_back(std::move(all[i]));
+  if (from + size < all.size()) page.next = call + ":" + std::to_string(from + size);
+  return page;
+}
+
+}  // namespace assay::rpc
+
+#endif  // ASSAY_SERVER_RPC_PAGE_H_

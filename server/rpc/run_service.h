@@ -1,0 +1,34 @@
+// RunService: creation, lists, cancelling and the event stream.
+
+#ifndef ASSAY_SERVER_RPC_RUN_SERVICE_H_
+#define ASSAY_SERVER_RPC_RUN_SERVICE_H_
+
+#include "assay/v1/run.grpc.pb.h"
+#include "server/engine/engine.h"
+
+namespace assay::rpc {
+
+class RunServiceImpl final : public v1::RunService::Service {
+ public:
+  explicit RunServiceImpl(Engine* engine) : engine_(engine) {}
+  grpc::Status CreateRun(grpc::ServerContext*, const v1::CreateRunRequest*, v1::Run*) override;
+  grpc::Status GetRun(grpc::ServerContext*, const v1::GetRunRequest*, v1::Run*) override;
+  grpc::Status ListRuns(grpc::ServerContext*, const v1::ListRunsRequest*,
+                        v1::ListRunsResponse*) override;
+  grpc::Status CancelRun(grpc::ServerContext*, const v1::CancelRunRequest*, v1::Run*) override;
+  grpc::Status WatchRun(grpc::ServerContext*, const v1::WatchRunRequest*,
+                        grpc::ServerWriter<v1::RunEvent>*) override;
+  grpc::Status ListUnits(grpc::ServerContext*, const v1::ListUnitsRequest*,
+                         v1::ListUnitsResponse*) override;
+
+ private:
+  absl::StatusOr<v1::Run> DoCreate(const v1::CreateRunRequest& request);
+  absl::StatusOr<v1::Run> Find(const std::string& id) const;
+  absl::Status DoWatch(grpc::ServerContext* context, const v1::WatchRunRequest& request,
+                       grpc::ServerWriter<v1::RunEvent>* writer);
+  Engine* engine_;
+};
+
+}  // namespace assay::rpc
+
+#endif  // ASSAY_SERVER_RPC_RUN_SERVICE_H_

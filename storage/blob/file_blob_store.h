@@ -1,0 +1,59 @@
+// Blobs as files: DIR/aa/bb/<sha256>, uploads in DIR/partial/<sha256>.
+
+#ifndef ASSAY_STORAGE_BLOB_FILE_BLOB_STORE_H_
+#define ASSAY_STORAGE_BLOB_FILE_BLOB_STORE_H_
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "storage/blob/blob_store.h"
+
+namespace assay {
+
+class DiskGuard;
+
+struct FileBlobStoreOptions {
+  std::string dir;
+  uint64_t max_blob_bytes = uint64_t{64} << 30;
+  // Asked before each new upload and every 64 MiB of one; may be null. Must outlive the store.
+  DiskGuard* guard = nullptr;
+};
+
+// Publishing: write to the partial file while hashing, fsync, rename, fsync of the folder. A crash
+// at any point leaves no blob or the whole blob. Kill points "blob:partial_written",
+// "blob:partial_synced", "blob:renamed", "blob:published".
+class FileBlobStore : public BlobStore {
+ public:
+  static absl::StatusOr<std::unique_ptr<FileBlobStore>> Open(const FileBlobStoreOptions& options);
+
+  bool Has(const std::string& sha256) const override;
+  absl::StatusOr<uint64_t> Size(const std::string& sha256) const override;
+  absl::StatusOr<std::unique_ptr<BlobWriter>> Write(const std::string& sha256,
+                                                    uint64_t size) override;
+  absl::StatusOr<BlobWriteStatus> WriteStatus(const std::string& sha256) const override;
+  absl::StatusOr<std::unique_ptr<BlobReader>> Read(const std::string& sha256) const override;
+  absl::StatusOr<std::string> LocalPath(const std::string& sha256) const override;
+  absl::Status Verify(const std::string& sha256) const override;
+
+  // Bytes of blobs published since this object was made.
+  uint64_t written_bytes() const { return written_bytes_; }
+
+ private:
+  class Writer;
+  explicit FileBlobStore(FileBlobStoreOptions options) : options_(std::move(options)) {}
+  std::string FinalPath(const std::string& sha256) const;
+  std::string PartialPath(const std::string& sha256) const;
+  void Release(const std::string& sha256);
+
+  FileBlobStoreOptions options_;
+  mutable std::mutex mutex_;
+  std::set<std::string> writing_;
+  std::atomic<uint64_t> written_bytes_{0};
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_STORAGE_BLOB_FILE_BLOB_STORE_H_

@@ -1,0 +1,67 @@
+// The catalogue: all rows of the coordinator, in RocksDB, with its own proof that nothing was lost.
+//
+// Every Commit is one synced RocksDB batch that also appends a link to a hash chain, and then moves
+// the anchor file. Open refuses (STORE_DAMAGED, naming what) when the chain has a gap, a hash
+// differs, or the chain is shorter than the anchor: RocksDB by itself opens with half of the
+// acknowledged writes after one flipped bit and says nothing.
+
+#ifndef ASSAY_STORAGE_DB_CATALOGUE_H_
+#define ASSAY_STORAGE_DB_CATALOGUE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "storage/db/row.h"
+#include "storage/seal/merkle.h"
+
+namespace assay {
+
+struct CatalogueOptions {
+  std::string dir;          // made when missing: LOCK, anchor, db/
+  std::string anchor_path;  // "" = dir/anchor; better on another file system
+};
+
+// One writer; readers may run beside it.
+class Catalogue : public LogReader {
+ public:
+  // STORE_IN_USE when another process has the folder; STORE_DAMAGED; STORE_VERSION; FILE_*.
+  static absl::StatusOr<std::unique_ptr<Catalogue>> Open(const CatalogueOptions& options);
+  ~Catalogue() override;
+  Catalogue(const Catalogue&) = delete;
+  Catalogue& operator=(const Catalogue&) = delete;
+
+  // Puts every row (a later row with the same key wins) in one atomic batch; durable when it
+  // returns. After an error the object may not be used: what is on disk is known only after opening
+  // again. STORE_WRITE_FAILED, DISK_FULL. Kill points "db:before_commit", "db:committed",
+  // "db:anchored".
+  absl::Status Commit(const std::vector<Row>& rows);
+
+  // Calls `sink` for every row but events, evidence and log nodes. Stops at the first error.
+  absl::Status LoadAll(const std::function<void(Row)>& sink) const;
+
+  // Stored events of a run with revision > `after`, oldest first, at most `limit`.
+  absl::StatusOr<std::vector<EventRow>> Events(std::string_view run, uint64_t after,
+                                               size_t limit) const;
+
+  // LogReader over committed rows.
+  uint64_t size() const override;
+  absl::StatusOr<DigestBytes> Node(uint32_t level, uint64_t index) const override;
+
+  uint64_t seq() const;  // committed batches
+  std::string head_hash() const;
+
+ private:
+  struct Impl;
+  explicit Catalogue(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_STORAGE_DB_CATALOGUE_H_
