@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#ifdef __AVX512DQ__
+#if defined(__AVX512DQ__) || defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
@@ -54,6 +54,79 @@ inline Vec8 Select(Mask8 m, Vec8 yes, Vec8 no) { return {_mm512_mask_blend_pd(m,
 inline Vec8 Pow2OfShifted(Vec8 k) {
   const __m512i bits = _mm512_add_epi64(_mm512_castpd_si512(k.v), _mm512_set1_epi64(1023));
   return {_mm512_castsi512_pd(_mm512_slli_epi64(bits, 52))};
+}
+
+#elif defined(__AVX2__) && defined(__FMA__)
+
+using Mask8 = uint8_t;
+struct Vec8 {
+  __m256d lo, hi;
+};
+
+inline Vec8 Set(double x) { return {_mm256_set1_pd(x), _mm256_set1_pd(x)}; }
+inline Vec8 Load(const double* p) { return {_mm256_loadu_pd(p), _mm256_loadu_pd(p + 4)}; }
+inline Vec8 Load(const float* p) {
+  return {_mm256_cvtps_pd(_mm_loadu_ps(p)), _mm256_cvtps_pd(_mm_loadu_ps(p + 4))};
+}
+inline void Store(double* p, Vec8 a) {
+  _mm256_storeu_pd(p, a.lo);
+  _mm256_storeu_pd(p + 4, a.hi);
+}
+inline Vec8 operator+(Vec8 a, Vec8 b) {
+  return {_mm256_add_pd(a.lo, b.lo), _mm256_add_pd(a.hi, b.hi)};
+}
+inline Vec8 operator-(Vec8 a, Vec8 b) {
+  return {_mm256_sub_pd(a.lo, b.lo), _mm256_sub_pd(a.hi, b.hi)};
+}
+inline Vec8 operator*(Vec8 a, Vec8 b) {
+  return {_mm256_mul_pd(a.lo, b.lo), _mm256_mul_pd(a.hi, b.hi)};
+}
+inline Vec8 operator/(Vec8 a, Vec8 b) {
+  return {_mm256_div_pd(a.lo, b.lo), _mm256_div_pd(a.hi, b.hi)};
+}
+inline Vec8 Fma(Vec8 a, Vec8 b, Vec8 c) {
+  return {_mm256_fmadd_pd(a.lo, b.lo, c.lo), _mm256_fmadd_pd(a.hi, b.hi, c.hi)};
+}
+// a < b ? a : b, and b when either is NaN.
+inline Vec8 Min(Vec8 a, Vec8 b) { return {_mm256_min_pd(a.lo, b.lo), _mm256_min_pd(a.hi, b.hi)}; }
+inline Vec8 Max(Vec8 a, Vec8 b) { return {_mm256_max_pd(a.lo, b.lo), _mm256_max_pd(a.hi, b.hi)}; }
+inline Vec8 Abs(Vec8 a) {
+  const __m256d sign = _mm256_set1_pd(-0.0);
+  return {_mm256_andnot_pd(sign, a.lo), _mm256_andnot_pd(sign, a.hi)};
+}
+// |a| with the sign of s.
+inline Vec8 CopySign(Vec8 a, Vec8 s) {
+  const __m256d sign = _mm256_set1_pd(-0.0);
+  return {_mm256_or_pd(_mm256_andnot_pd(sign, a.lo), _mm256_and_pd(sign, s.lo)),
+          _mm256_or_pd(_mm256_andnot_pd(sign, a.hi), _mm256_and_pd(sign, s.hi))};
+}
+inline Mask8 Bits(__m256d lo, __m256d hi) {
+  return static_cast<Mask8>(_mm256_movemask_pd(lo) | _mm256_movemask_pd(hi) << 4);
+}
+inline Mask8 Less(Vec8 a, Vec8 b) {
+  return Bits(_mm256_cmp_pd(a.lo, b.lo, _CMP_LT_OQ), _mm256_cmp_pd(a.hi, b.hi, _CMP_LT_OQ));
+}
+inline Mask8 LessEqual(Vec8 a, Vec8 b) {
+  return Bits(_mm256_cmp_pd(a.lo, b.lo, _CMP_LE_OQ), _mm256_cmp_pd(a.hi, b.hi, _CMP_LE_OQ));
+}
+inline Mask8 Equal(Vec8 a, Vec8 b) {
+  return Bits(_mm256_cmp_pd(a.lo, b.lo, _CMP_EQ_OQ), _mm256_cmp_pd(a.hi, b.hi, _CMP_EQ_OQ));
+}
+inline Vec8 Select(Mask8 m, Vec8 yes, Vec8 no) {
+  const __m256i bits = _mm256_set1_epi64x(m);
+  const __m256i low = _mm256_set_epi64x(8, 4, 2, 1), high = _mm256_set_epi64x(128, 64, 32, 16);
+  const __m256i lo = _mm256_cmpeq_epi64(_mm256_and_si256(bits, low), low);
+  const __m256i hi = _mm256_cmpeq_epi64(_mm256_and_si256(bits, high), high);
+  return {_mm256_blendv_pd(no.lo, yes.lo, _mm256_castsi256_pd(lo)),
+          _mm256_blendv_pd(no.hi, yes.hi, _mm256_castsi256_pd(hi))};
+}
+// 2^n for k = n + 1.5 * 2^52, -1022 <= n <= 1023.
+inline Vec8 Pow2OfShifted(Vec8 k) {
+  const __m256i bias = _mm256_set1_epi64x(1023);
+  const __m256i lo = _mm256_add_epi64(_mm256_castpd_si256(k.lo), bias);
+  const __m256i hi = _mm256_add_epi64(_mm256_castpd_si256(k.hi), bias);
+  return {_mm256_castsi256_pd(_mm256_slli_epi64(lo, 52)),
+          _mm256_castsi256_pd(_mm256_slli_epi64(hi, 52))};
 }
 
 #else
