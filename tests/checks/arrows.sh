@@ -14,9 +14,10 @@ storage/blob: storage/base
 storage/db: storage/base storage/blob storage/seal assay/store/v1
 storage/seal: storage/base storage/format storage/report
 server/core: storage/base storage/format storage/report storage/seal storage/db/row.h storage/db/rows.h
-server/obs: storage/base server/core
-server/rpc: storage server/core server/obs assay/v1
-server: storage server/core server/obs server/rpc assay/v1
+server/engine: storage server/core
+server/obs: storage/base server/core server/engine
+server/rpc: storage server/core server/engine server/obs assay/v1
+server: storage server/core server/engine server/obs server/rpc assay/v1
 worker/collective: storage/base
 worker/replay: storage/base storage/format worker/collective
 worker/capture/weights: storage/base storage/format
@@ -45,7 +46,7 @@ nccl: worker/collective
 cuda: worker/collective worker/replay worker/capture
 CLI/: client/cli server/main worker/agent worker/rank worker/main
 nlohmann/: storage/base
-openssl/: storage/base storage/seal
+openssl/: storage/base storage/seal server/engine
 TABLE
 }
 
