@@ -9,7 +9,7 @@ score() { "$BIN/assay" score --suite "${SUITE:-$suite}" --out "$WORK/out" --thre
 
 note "a model that is not there"
 run 3 score --reference "$WORK/nothing.gguf" --candidate "a=$TINY"
-refused FILE_MISSING nothing.gguf
+refused MODEL_MISSING nothing.gguf
 
 note "a truncated model"
 head -c 200000 "$GGUF" >"$WORK/short.gguf"

@@ -138,3 +138,12 @@ PYTHON
 free_port() {
   python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
+
+# start_coordinator NAME DATA FLAG...: an assayd with a ready file $WORK/NAME.ready; sets COORDINATOR_PID.
+start_coordinator() {
+  local name=$1 data=$2
+  shift 2
+  background "$name" "$BIN/assayd" --data "$data" --ready-file "$WORK/$name.ready" "$@"
+  COORDINATOR_PID=$PID
+  within 30 test -s "$WORK/$name.ready" || { cat "$WORK/$name.log" && fail "assayd did not start"; }
+}
