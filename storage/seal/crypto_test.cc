@@ -119,6 +119,9 @@ TEST_F(KeyFiles, CreatedOnceWithTightPermissions) {
   EXPECT_EQ((*Signer::Open(path_))->key_id(), (*made)->key_id());
   EXPECT_EQ(PublicKey::FromFile(path_ + ".pub")->key_id(), (*made)->key_id());
   EXPECT_EQ(ListDirectory(folder_)->size(), 2u);  // nothing temporary is left
+  ASSERT_TRUE(RemoveTree(path_ + ".pub").ok());
+  ASSERT_TRUE(Signer::OpenOrCreate(path_).ok());
+  EXPECT_EQ(PublicKey::FromFile(path_ + ".pub")->key_id(), (*made)->key_id());
 }
 
 TEST_F(KeyFiles, KeysThatOthersCouldReadAreRefused) {

@@ -180,7 +180,12 @@ absl::StatusOr<std::unique_ptr<Signer>> Signer::OpenOrCreate(const std::string& 
     absl::StatusOr<std::unique_ptr<Signer>> created = Create(path);
     if (created.ok() || ReasonOf(created.status()) != "KEY_EXISTS") return created;
   }
-  return Open(path);
+  ASSAY_ASSIGN_OR_RETURN(std::unique_ptr<Signer> signer, Open(path));
+  // A crash right after the key was made leaves it without its public half.
+  if (!FileExists(path + ".pub")) {
+    ASSAY_RETURN_IF_ERROR(WriteFileAtomic(path + ".pub", signer->public_key().pem()));
+  }
+  return signer;
 }
 
 absl::StatusOr<std::string> Signer::Sign(std::string_view message) const {

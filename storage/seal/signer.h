@@ -43,7 +43,7 @@ class Signer {
   // Makes a new random key at `path` (mode 0600, durable; never replaces a file: KEY_EXISTS) and
   // the public half at `path`.pub (0644).
   static absl::StatusOr<std::unique_ptr<Signer>> Create(const std::string& path);
-  // Open, or Create when there is no file.
+  // Open, or Create when there is no file; makes a missing `path`.pub again.
   static absl::StatusOr<std::unique_ptr<Signer>> OpenOrCreate(const std::string& path);
   // RFC 8032 secret seed; for test vectors.
   static absl::StatusOr<std::unique_ptr<Signer>> FromSeed(const std::array<uint8_t, 32>& seed);
