@@ -16,7 +16,6 @@ struct ScanResult {
 
 // `bytes` holds bf16 values and may be unaligned.
 ScanResult ScanBf16(std::span<const uint8_t> bytes);
-ScanResult ScanF32(std::span<const uint8_t> bytes);
 
 }  // namespace assay
 
