@@ -83,7 +83,11 @@ absl::StatusOr<std::vector<int64_t>> Ints(const SafetensorsFile& file, const std
 }
 
 std::string Describe(const absl::Status& status) {
-  return "[" + ReasonOf(status) + "] " + MessageOf(status);
+  std::string out(1, '[');
+  out += ReasonOf(status);
+  out += "] ";
+  out += MessageOf(status);
+  return out;
 }
 
 }  // namespace assay::golden

