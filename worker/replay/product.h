@@ -1,8 +1,8 @@
 // Logits of one leaf: hidden rows times the leaf's head rows, through oneDNN.
 //
 // Each output element is one dot product over the whole width, in an order that depends on the
-// width alone: K is never split, and the self-test (self_test.h) checks that M, N and the threads
-// around it do not matter.
+// width alone: K is never split, and the self-test (startup_check.h) checks that M, N and the
+// threads around it do not matter.
 
 #ifndef ASSAY_WORKER_REPLAY_PRODUCT_H_
 #define ASSAY_WORKER_REPLAY_PRODUCT_H_

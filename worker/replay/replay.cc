@@ -10,7 +10,7 @@
 #include "worker/replay/logits.h"
 #include "worker/replay/passes.h"
 #include "worker/replay/prepare.h"
-#include "worker/replay/self_test.h"
+#include "worker/replay/startup_check.h"
 
 namespace assay {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/replay/self_test.h"
+#include "worker/replay/startup_check.h"
 
 #include <cstdint>
 #include <cstring>

@@ -1,7 +1,7 @@
 // Start-up check that this machine's logits do not depend on how products are cut.
 
-#ifndef ASSAY_WORKER_REPLAY_SELF_TEST_H_
-#define ASSAY_WORKER_REPLAY_SELF_TEST_H_
+#ifndef ASSAY_WORKER_REPLAY_STARTUP_CHECK_H_
+#define ASSAY_WORKER_REPLAY_STARTUP_CHECK_H_
 
 #include <string>
 
@@ -17,4 +17,4 @@ absl::StatusOr<std::string> RunSelfTest(ReplayBackend backend);
 
 }  // namespace assay
 
-#endif  // ASSAY_WORKER_REPLAY_SELF_TEST_H_
+#endif  // ASSAY_WORKER_REPLAY_STARTUP_CHECK_H_
