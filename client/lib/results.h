@@ -1,0 +1,41 @@
+// Fetches a run's sealed results into an output folder.
+
+#ifndef ASSAY_CLIENT_LIB_RESULTS_H_
+#define ASSAY_CLIENT_LIB_RESULTS_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/lib/client.h"
+#include "storage/report/summary.h"
+
+namespace assay {
+
+// OK when `out` does not exist, or holds nothing but what a result with these labels consists of,
+// so that a result is never mixed with anything else. OUT_NOT_EMPTY names the first foreign entry,
+// OUT_INVALID when it is no folder.
+absl::Status CheckOutFolder(const std::string& out, const std::vector<std::string>& labels);
+
+// report.json, execution.json, receipt.json and position arrays of one report under OUT/LABEL.
+// Every byte is verified by digest. The candidate's row for the summary.
+absl::StatusOr<SummaryCandidate> FetchReport(Client* client, const std::string& report,
+                                             const std::string& out, const std::string& label);
+
+struct FetchedRun {
+  std::vector<SummaryCandidate> candidates;  // in the order of the run; failed ones without report
+  std::vector<absl::Status> statuses;        // of each
+  Summary summary;
+  size_t sealed = 0;
+};
+
+// Every candidate of a run that has ended, and summary.*, key.pub, VERIFY.md beside them.
+// `progress` is told after each candidate.
+absl::StatusOr<FetchedRun> FetchRun(Client* client, const Json& run, const std::string& out,
+                                    const std::function<void(size_t done, size_t total)>& progress);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_LIB_RESULTS_H_
