@@ -2,7 +2,7 @@
 // same model, texts and threads in the same run.
 //
 //   assay_capture_bench --model FILE.gguf --suite DIR [--threads N] [--contexts N] [--passes N]
-//                       [--peer PYTHON]
+//                       [--peer PYTHON] [--batch-tokens N]
 //
 // The peer is optional: without --peer, or where that Python lacks torch or transformers, it is
 // skipped and said so. CPU rates (tokens per second of CPU time) are what to read on a busy
@@ -42,8 +42,9 @@ int Fail(const std::string& what) {
   return 1;
 }
 
-Rates RunEngine(const CaptureRequest& request, uint64_t tokens, int passes, bool* ok) {
-  capture::NativeEngine engine;
+Rates RunEngine(const CaptureRequest& request, uint64_t tokens, int passes, size_t batch_tokens,
+                bool* ok) {
+  capture::NativeEngine engine(batch_tokens);
   auto alone = CreateCollective({});
   *ok = alone.ok();
   if (!*ok) return {};
@@ -116,7 +117,7 @@ int Main(std::map<std::string, std::string> flags) {
   }
   const int passes = std::atoi(flags["--passes"].c_str());
   bool ok = false;
-  const Rates own = RunEngine(request, tokens, passes, &ok);
+  const Rates own = RunEngine(request, tokens, passes, std::stoul(flags["--batch-tokens"]), &ok);
   Rates peer;
   const std::string list = JoinPath(folder, "contexts.json");
   if (ok && !flags["--peer"].empty() && WriteFile(list, ids.dump()).ok()) {
@@ -126,7 +127,8 @@ int Main(std::map<std::string, std::string> flags) {
   if (!ok) return Fail("the engine failed");
   std::printf("engine  best: %.0f tokens/s, %.0f tokens/CPU s\n", own.wall, own.cpu);
   if (peer.wall == 0) {
-    std::printf("peer    skipped (give --peer a Python with torch, transformers and gguf)\n");
+    std::printf(
+        "peer    skipped (give --peer a Python with torch, transformers, accelerate and gguf)\n");
     return 0;
   }
   std::printf(
@@ -140,14 +142,20 @@ int Main(std::map<std::string, std::string> flags) {
 }  // namespace assay
 
 int main(int argc, char** argv) {
-  std::map<std::string, std::string> flags = {{"--model", ""},    {"--suite", ""},
-                                              {"--threads", "2"}, {"--contexts", "16"},
-                                              {"--passes", "3"},  {"--peer", ""}};
+  std::map<std::string, std::string> flags = {
+      {"--model", ""},
+      {"--suite", ""},
+      {"--threads", "2"},
+      {"--contexts", "16"},
+      {"--passes", "3"},
+      {"--peer", ""},
+      {"--batch-tokens", std::to_string(assay::capture::kBatchTokens)}};
   for (int i = 1; i < argc; i += 2) {
     if (!flags.contains(argv[i]) || i + 1 == argc) {
       std::fprintf(stderr,
                    "usage: assay_capture_bench --model FILE --suite DIR [--threads N] "
-                   "[--contexts N] [--passes N] [--peer PYTHON]\n");
+                   "[--contexts N] [--passes N] [--peer PYTHON] "
+                   "[--batch-tokens N]\n");
       return 2;
     }
     flags[argv[i]] = argv[i + 1];

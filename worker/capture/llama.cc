@@ -76,7 +76,7 @@ class Llama final : public LlamaModel {
   absl::Status Attention(const LayerWeights& layer);
   absl::Status AttendGroup(const HeadGroup& group, const float* keys, const float* values);
   absl::Status Mlp(const LayerWeights& layer);
-  absl::Status Linear(const float* x, int64_t x_stride, const at::Tensor& w, float* out);
+  absl::Status Linear(const float* x, const at::Tensor& w, float* out);
   std::vector<HeadSlot> ProjectionSlots();
   std::vector<HeadSlot> QuerySlots(float* base, bool rotate) const;
   void Prepare(const BatchShape& shape);
@@ -108,9 +108,11 @@ void Llama::Prepare(const BatchShape& shape) {
   space_.scores =
       empty(shape.contexts * members * std::min(kQueryBlock, shape.tokens), shape.tokens);
   space_.mixed = empty(rows, share_.heads.size() * dim);
-  space_.attention = at::empty_like(space_.mixed);
-  space_.gate_up = empty(rows, 2 * share_.ffn.size());
-  space_.act = empty(rows, share_.ffn.size());
+  space_.attention = empty(rows, share_.heads_per_piece * dim);
+  int64_t widest = 0;
+  for (const Range& piece : share_.ffn_pieces) widest = std::max(widest, piece.size());
+  space_.gate_up = empty(rows, 2 * widest);
+  space_.act = empty(rows, widest);
   const int64_t pieces = std::max(share_.own_attention.size(), share_.own_ffn.size());
   space_.partial = empty(pieces * rows, config_.hidden);
 }
@@ -129,9 +131,9 @@ absl::StatusOr<at::Tensor> Llama::Embed(std::span<const CaptureContext* const> c
 }
 
 // out [rows, w rows] = x [rows, w columns] x w^T, over all rows of the batch.
-absl::Status Llama::Linear(const float* x, int64_t x_stride, const at::Tensor& w, float* out) {
+absl::Status Llama::Linear(const float* x, const at::Tensor& w, float* out) {
   MatmulShape shape{.m = space_.shape.rows(), .n = w.size(0), .k = w.size(1)};
-  shape.a_stride = x_stride;
+  shape.a_stride = w.size(1);  // dense: oneDNN 2.6 has another kernel for strided inputs
   shape.w_stride = w.size(1);
   shape.c_stride = w.size(0);
   return matmul_.Run(shape, x, w.data_ptr<float>(), out);
@@ -210,7 +212,7 @@ absl::Status Llama::Attention(const LayerWeights& layer) {
   const int64_t rows = space_.shape.rows(), dim = config_.head_dim;
   if (share_.heads.size() == 0) return absl::OkStatus();
   ASSAY_RETURN_IF_ERROR(
-      Linear(space_.x.data_ptr<float>(), config_.hidden, layer.qkv, space_.qkv.data_ptr<float>()));
+      Linear(space_.x.data_ptr<float>(), layer.qkv, space_.qkv.data_ptr<float>()));
   SplitHeads(space_.qkv.data_ptr<float>(), space_.qkv.size(1), DataOrNull(layer.qkv_bias),
              rope_.cos.data(), rope_.sin.data(), space_.shape, dim, ProjectionSlots());
   const float* const keys = space_.heads.data_ptr<float>() + share_.heads.size() * rows * dim;
@@ -219,31 +221,37 @@ absl::Status Llama::Attention(const LayerWeights& layer) {
     const int64_t offset = (group.kv_head - share_.kv_heads.begin) * rows * dim;
     ASSAY_RETURN_IF_ERROR(AttendGroup(group, keys + offset, values + offset));
   }
-  const int64_t width = space_.attention.size(1);
-  MergeHeads(QuerySlots(space_.mixed.data_ptr<float>(), false), space_.shape, dim, width,
-             space_.attention.data_ptr<float>());
-  const float* in = space_.attention.data_ptr<float>();
+  const std::vector<HeadSlot> mixed = QuerySlots(space_.mixed.data_ptr<float>(), false);
+  float* const in = space_.attention.data_ptr<float>();
   float* out = space_.partial.data_ptr<float>();
-  for (const at::Tensor& piece : layer.o) {
-    ASSAY_RETURN_IF_ERROR(Linear(in, width, piece, out));
-    in += piece.size(1);
+  for (size_t p = 0; p < layer.o.size(); ++p) {
+    const int64_t first = int64_t(p) * share_.heads_per_piece, width = share_.heads_per_piece * dim;
+    std::vector<HeadSlot> slots(mixed.begin() + first,
+                                mixed.begin() + first + share_.heads_per_piece);
+    for (HeadSlot& slot : slots) slot.column -= first * dim;
+    MergeHeads(slots, space_.shape, dim, width, in);
+    ASSAY_RETURN_IF_ERROR(Linear(in, layer.o[p], out));
     out += rows * config_.hidden;
   }
   return absl::OkStatus();
 }
 
-// As Attention, for the MLP.
+// As Attention, for the MLP: piece by piece, so that what a piece makes is still in the cache when
+// it is used, and the inputs of its products are dense.
 absl::Status Llama::Mlp(const LayerWeights& layer) {
-  const int64_t rows = space_.shape.rows(), width = share_.ffn.size();
-  ASSAY_RETURN_IF_ERROR(Linear(space_.x.data_ptr<float>(), config_.hidden, layer.gate_up,
-                               space_.gate_up.data_ptr<float>()));
-  SwiGluRows(space_.gate_up.data_ptr<float>(), DataOrNull(layer.gate_bias),
-             DataOrNull(layer.up_bias), rows, width, space_.act.data_ptr<float>());
-  const float* in = space_.act.data_ptr<float>();
+  const int64_t rows = space_.shape.rows();
+  float* const gate_up = space_.gate_up.data_ptr<float>();
+  float* const act = space_.act.data_ptr<float>();
   float* out = space_.partial.data_ptr<float>();
-  for (const at::Tensor& piece : layer.down) {
-    ASSAY_RETURN_IF_ERROR(Linear(in, width, piece, out));
-    in += piece.size(1);
+  int64_t column = 0;  // of this rank's part of the intermediate size
+  for (size_t p = 0; p < layer.down.size(); ++p) {
+    const int64_t width = layer.down[p].size(1);
+    ASSAY_RETURN_IF_ERROR(Linear(space_.x.data_ptr<float>(), layer.gate_up[p], gate_up));
+    const bool biased = layer.gate_bias.defined();
+    SwiGluRows(gate_up, biased ? layer.gate_bias.data_ptr<float>() + column : nullptr,
+               biased ? layer.up_bias.data_ptr<float>() + column : nullptr, rows, width, act);
+    ASSAY_RETURN_IF_ERROR(Linear(act, layer.down[p], out));
+    column += width;
     out += rows * config_.hidden;
   }
   return absl::OkStatus();

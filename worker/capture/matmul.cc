@@ -65,9 +65,10 @@ Matmul::~Matmul() = default;
 
 absl::Status Matmul::Run(const MatmulShape& shape, const float* a, const float* w, float* c) {
   if (shape.batch == 0 || shape.m == 0 || shape.n == 0 || shape.k == 0) return absl::OkStatus();
-  if (!shape.w_transposed && (shape.w_stride != shape.n || shape.n < 2)) {
+  if (shape.a_stride != shape.k ||
+      (!shape.w_transposed && (shape.w_stride != shape.n || shape.n < 2))) {
     return InternalError("CAPTURE_FAILED",
-                         "matrix product " + Describe(shape) + ": plain weights must be dense");
+                         "matrix product " + Describe(shape) + ": a and plain w must be dense");
   }
   try {
     const std::pair<int, MatmulShape> key(omp_get_max_threads(), shape);

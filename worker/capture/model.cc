@@ -123,11 +123,13 @@ absl::Status LoadMlp(Loader& loader, const ModelConfig& config, const RankShare&
                      const std::string& prefix, LayerWeights& layer) {
   const std::string gate = prefix + "mlp.gate_proj", up = prefix + "mlp.up_proj",
                     down = prefix + "mlp.down_proj";
-  layer.gate_up = loader.Empty(2 * share.ffn.size(), config.hidden);
-  float* const data = layer.gate_up.data_ptr<float>();
-  ASSAY_RETURN_IF_ERROR(loader.ReadRows(gate + ".weight", share.ffn, config.hidden, data));
-  ASSAY_RETURN_IF_ERROR(loader.ReadRows(up + ".weight", share.ffn, config.hidden,
-                                        data + share.ffn.size() * config.hidden));
+  for (const Range& piece : share.ffn_pieces) {
+    layer.gate_up.push_back(loader.Empty(2 * piece.size(), config.hidden));
+    float* const data = layer.gate_up.back().data_ptr<float>();
+    ASSAY_RETURN_IF_ERROR(loader.ReadRows(gate + ".weight", piece, config.hidden, data));
+    ASSAY_RETURN_IF_ERROR(
+        loader.ReadRows(up + ".weight", piece, config.hidden, data + piece.size() * config.hidden));
+  }
   ASSAY_ASSIGN_OR_RETURN(layer.down, loader.ColumnPieces(down + ".weight", config.hidden,
                                                          config.ffn, share.ffn_pieces));
   if (config.mlp_bias) {

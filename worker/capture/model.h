@@ -21,7 +21,7 @@ struct LayerWeights {
   at::Tensor qkv, qkv_bias;          // own query heads, then needed key heads, then value heads
   std::vector<at::Tensor> o;         // per own attention piece [hidden, heads_per_piece * dim]
   at::Tensor o_bias;                 // [hidden]: added once to the sum of pieces
-  at::Tensor gate_up;                // own gate rows, then own up rows
+  std::vector<at::Tensor> gate_up;   // per own FFN piece: its gate rows, then its up rows
   at::Tensor gate_bias, up_bias;     // own columns
   std::vector<at::Tensor> down;      // per own FFN piece [hidden, piece width]
   at::Tensor down_bias;              // [hidden]

@@ -23,7 +23,7 @@ inline constexpr size_t kContextTokensMax = size_t{1} << 16;
 inline constexpr size_t kCaptureTapsMax = 4096;
 
 // Token rows of a batch, unless one context alone is longer.
-inline constexpr size_t kBatchTokens = 1024;
+inline constexpr size_t kBatchTokens = 512;
 
 // Checks that need no model: counts, threads, indices (unique, not negative), lengths.
 absl::Status CheckRequest(const CaptureRequest& request);
