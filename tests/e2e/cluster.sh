@@ -45,10 +45,10 @@ background worker-b as $WORKER_B "$WORK/bin/assay-worker" --coordinator "$server
 worker_b=$PID
 
 note "the owner of the model makes it known; the file stays where it is"
-run 0 as $WORKER_A "$WORK/bin/assay" model register --server "$server" "$WORK/$WORKER_A/models/tiny" --json
+run 0 as $WORKER_A "$WORK/bin/assay" model add --server "$server" --json "$WORK/$WORKER_A/models/tiny"
 reference=$(json "$WORK/stdout" 'd["name"]')
-run 0 as $WORKER_A "$WORK/bin/assay" model register --server "$server" \
-  "$WORK/$WORKER_A/models/tiny@rtn:bits=4,group=32" --json
+run 0 as $WORKER_A "$WORK/bin/assay" model add --server "$server" --json \
+  "$WORK/$WORKER_A/models/tiny@rtn:bits=4,group=32"
 candidate=$(json "$WORK/stdout" 'd["name"]')
 
 note "the client cannot read the model, and need not"
