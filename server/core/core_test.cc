@@ -1,0 +1,475 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "server/core/apply.h"
+#include "server/core/core_test_world.h"
+#include "server/core/unit_document.h"
+
+namespace assay {
+namespace {
+
+using testing::ElementsAre;
+using testing_world::FakeWorker;
+using testing_world::World;
+
+int Count(const std::vector<UnitKind>& kinds, UnitKind kind) {
+  return static_cast<int>(std::count(kinds.begin(), kinds.end(), kind));
+}
+
+std::string LastReason(const World& w, const std::string& run) {
+  std::string reason;
+  for (const Row& row : w.committed) {
+    if (const auto* e = std::get_if<EventRow>(&row); e != nullptr && e->run == run)
+      reason = e->reason;
+  }
+  return reason;
+}
+
+bool HasNote(const World& w, const std::string& reason) {
+  return std::any_of(w.committed.begin(), w.committed.end(), [&](const Row& row) {
+    const auto* e = std::get_if<EventRow>(&row);
+    return e != nullptr && e->reason == reason;
+  });
+}
+
+TEST(Core, ARunGoesThroughEveryPhaseAndIsSealed) {
+  World w;
+  const std::string ref = w.AddModel("ref"), cand = w.AddModel("cand");
+  const std::string run = w.Create(w.Spec("r1", ref, {cand}));
+  EXPECT_EQ(w.StateOf(run), RunState::kQueued);
+  const auto kinds = w.WorkAll({});
+  EXPECT_EQ(Count(kinds, UnitKind::kPrepare), 2);
+  EXPECT_EQ(Count(kinds, UnitKind::kCapture), 4);  // two models, four contexts, two a unit
+  EXPECT_EQ(Count(kinds, UnitKind::kRepeat), 2);   // one sentinel each
+  EXPECT_EQ(Count(kinds, UnitKind::kReplay), 2);
+  EXPECT_EQ(Count(kinds, UnitKind::kNoise), 0);
+  EXPECT_EQ(w.StateOf(run), RunState::kSealing);
+  EXPECT_THAT(w.to_seal, ElementsAre(run));
+  w.SealAll();
+  EXPECT_EQ(w.StateOf(run), RunState::kSucceeded);
+  EXPECT_EQ(w.state.meta.log_size, 1u);
+  EXPECT_EQ(LastReason(w, run), "SUCCEEDED");
+  EXPECT_TRUE(w.state.active_runs.empty());
+}
+
+TEST(Core, TheSameRequestIsOneRunAndAnotherSpecIsRefused) {
+  World w;
+  const std::string ref = w.AddModel("ref");
+  const std::string run = w.Create(w.Spec("r1", ref, {ref}));
+  const Outcome again = w.Do(CreateRun{w.Spec("r1", ref, {ref})});
+  ASSERT_TRUE(again.status.ok());
+  EXPECT_EQ(std::get<RunAnswer>(again.answer).run, run);
+  EXPECT_TRUE(std::get<RunAnswer>(again.answer).existing);
+  EXPECT_TRUE(again.rows.empty());
+  RunRow other = w.Spec("r1", ref, {ref});
+  other.spec_sha256 = Sha256Hex("other");
+  EXPECT_EQ(ReasonOf(w.Do(CreateRun{other}).status), "REQUEST_ID_REUSED");
+}
+
+TEST(Core, BadRunsAreRefusedByName) {
+  World w;
+  const std::string ref = w.AddModel("ref");
+  const auto reason = [&](auto change) {
+    RunRow run = w.Spec("bad", ref, {ref, ref});
+    change(&run);
+    const Outcome outcome = w.Do(CreateRun{run});
+    EXPECT_TRUE(outcome.rows.empty());
+    return ReasonOf(outcome.status);
+  };
+  EXPECT_EQ(reason([](RunRow* r) { r->candidates[1].label = "c0"; }), "LABEL_DUPLICATE");
+  EXPECT_EQ(reason([](RunRow* r) { r->candidates[1].label = "a/b"; }), "LABEL_INVALID");
+  EXPECT_EQ(reason([](RunRow* r) { r->candidates[1].label = ".."; }), "LABEL_INVALID");
+  EXPECT_EQ(reason([](RunRow* r) { r->reference.model = Sha256Hex("x"); }), "MODEL_UNKNOWN");
+  EXPECT_EQ(reason([](RunRow* r) { r->suite = Sha256Hex("x"); }), "SUITE_UNKNOWN");
+  EXPECT_EQ(reason([](RunRow* r) { r->numeric_policy = "sloppy"; }), "POLICY_UNKNOWN");
+  EXPECT_EQ(reason([](RunRow* r) { r->heads = {"own", "own"}; }), "RUN_INVALID");
+  EXPECT_EQ(reason([](RunRow* r) { r->candidates.clear(); }), "RUN_INVALID");
+  EXPECT_EQ(reason([](RunRow* r) { r->reference.given_capture = Sha256Hex("x"); }), "RUN_INVALID");
+  EXPECT_EQ(reason([](RunRow* r) {
+              r->reference.model.clear();
+              r->reference.given_capture = Sha256Hex("x");
+            }),
+            "CAPTURE_UNKNOWN");
+}
+
+TEST(Core, AnEarlierCaptureIsReusedAndSaidSo) {
+  World w;
+  const std::string ref = w.AddModel("ref"), a = w.AddModel("a"), b = w.AddModel("b");
+  w.Create(w.Spec("r1", ref, {a}));
+  w.WorkAll({});
+  w.SealAll();
+  const std::string second = w.Create(w.Spec("r2", ref, {b}));
+  const auto kinds = w.WorkAll({});
+  EXPECT_EQ(Count(kinds, UnitKind::kCapture), 2);  // only b's
+  EXPECT_EQ(Count(kinds, UnitKind::kPrepare), 1);
+  EXPECT_EQ(Count(kinds, UnitKind::kRepeat), 1);
+  EXPECT_TRUE(HasNote(w, "CAPTURE_REUSED"));
+  w.SealAll();
+  EXPECT_EQ(w.StateOf(second), RunState::kSucceeded);
+}
+
+TEST(Core, IdenticalWorkIsAnsweredFromTheSealedReportUnlessFresh) {
+  World w;
+  const std::string ref = w.AddModel("ref"), a = w.AddModel("a"), b = w.AddModel("b");
+  w.Create(w.Spec("r1", ref, {a}));
+  w.WorkAll({});
+  w.SealAll();
+  const std::string same = w.Create(w.Spec("r2", ref, {a}));
+  EXPECT_EQ(w.StateOf(same), RunState::kSucceeded);
+  EXPECT_TRUE(w.state.runs.at(same).candidates[0].reused);
+  // Beside a new candidate only the new one is computed.
+  const std::string mixed = w.Create(w.Spec("r3", ref, {a, b}));
+  w.WorkAll({});
+  for (const auto& [id, unit] : w.state.units) {
+    if (unit.run == mixed && unit.kind == UnitKind::kReplay) {
+      EXPECT_THAT(unit.candidates, ElementsAre(1u));
+    }
+  }
+  w.SealAll();
+  EXPECT_EQ(w.StateOf(mixed), RunState::kSucceeded);
+  RunRow fresh = w.Spec("r4", ref, {a});
+  fresh.fresh = true;
+  EXPECT_EQ(w.StateOf(w.Create(fresh)), RunState::kQueued);
+}
+
+TEST(Core, OneBadCandidateFailsAloneAndTheRunIsPartial) {
+  World w;
+  const std::string ref = w.AddModel("ref"), bad = w.AddModel("bad"), good = w.AddModel("good");
+  const std::string run = w.Create(w.Spec("r1", ref, {bad, good}));
+  SyncAnswer answer = w.Sync({});
+  while (!answer.start.empty()) {
+    const Grant grant = answer.start.front();
+    const UnitRow& unit = w.state.units.at(grant.unit);
+    const bool refuse = unit.kind == UnitKind::kCapture && unit.model == bad;
+    answer =
+        w.Sync({}, {refuse ? World::Bad(grant, "UNKNOWN_ARCHITECTURE", false) : w.Good(grant)});
+  }
+  w.SealAll();
+  const RunRow& row = w.state.runs.at(run);
+  EXPECT_EQ(row.state, RunState::kSucceeded);
+  EXPECT_EQ(row.candidates[0].state, CandidateState::kFailed);
+  EXPECT_EQ(row.candidates[0].error.reason, "UNKNOWN_ARCHITECTURE");
+  EXPECT_EQ(row.candidates[1].state, CandidateState::kSealed);
+}
+
+TEST(Core, ARefusedRowFailsTheCandidateThatItNamesAndTheUnitGoesOnWithout) {
+  for (const std::string operand : {"cand0", "hcand0"}) {
+    World w;
+    const std::string ref = w.AddModel("ref"), bad = w.AddModel("bad"), good = w.AddModel("good");
+    const std::string run = w.Create(w.Spec("r1", ref, {bad, good}));
+    SyncAnswer answer = w.Sync({});
+    int refused = 0;
+    while (!answer.start.empty()) {
+      const Grant grant = answer.start.front();
+      const bool refuse = w.state.units.at(grant.unit).kind == UnitKind::kReplay && refused == 0;
+      refused += refuse;
+      answer = w.Sync(
+          {}, {refuse ? World::Bad(grant, "NON_FINITE_INPUT", false, operand) : w.Good(grant)});
+    }
+    w.SealAll();
+    const RunRow& row = w.state.runs.at(run);
+    EXPECT_EQ(row.state, RunState::kSucceeded);
+    EXPECT_EQ(row.candidates[0].error.reason, "NON_FINITE_INPUT");
+    EXPECT_EQ(row.candidates[1].state, CandidateState::kSealed);
+  }
+}
+
+TEST(Core, AFaultInTheReferenceFailsTheRun) {
+  World w;
+  const std::string ref = w.AddModel("ref"), a = w.AddModel("a");
+  const std::string run = w.Create(w.Spec("r1", ref, {a}));
+  SyncAnswer answer = w.Sync({});
+  ASSERT_EQ(w.state.units.at(answer.start[0].unit).model, ref);
+  answer = w.Sync({}, {World::Bad(answer.start[0], "GGUF_INVALID", false)});
+  EXPECT_EQ(w.StateOf(run), RunState::kFailed);
+  EXPECT_EQ(w.state.runs.at(run).error.reason, "GGUF_INVALID");
+  EXPECT_TRUE(answer.start.empty());  // the candidate's units are dropped
+}
+
+TEST(Core, VocabularyFaultsAreFoundBeforeAnyCapture) {
+  World w;
+  const std::string ref = w.AddModel("ref"), other = w.AddModel("other"), good = w.AddModel("good");
+  w.vocab_of[other] = 12;
+  const std::string run = w.Create(w.Spec("r1", ref, {other, good}));
+  w.WorkAll({});
+  EXPECT_EQ(w.state.runs.at(run).candidates[0].error.reason, "VOCAB_MISMATCH");
+  RunRow far = w.Spec("r2", ref, {good});
+  far.max_token = 10;
+  far.filter = "elsewhere";
+  const std::string second = w.Create(far);
+  w.WorkAll({});
+  EXPECT_EQ(w.state.runs.at(second).error.reason, "TOKEN_OUT_OF_RANGE");
+}
+
+TEST(Core, AModelThatAWorkerLacksIsNeverOfferedToItAgain) {
+  World w;
+  const std::string ref = w.AddModel("ref");
+  const std::string run = w.Create(w.Spec("r1", ref, {ref}));
+  FakeWorker a, b;
+  b.id = "w1";
+  w.Sync(b, {}, {}, 0);
+  SyncAnswer answer = w.Sync(a);
+  answer = w.Sync(a, {World::Bad(answer.start.at(0), "MODEL_NOT_HERE", false)});
+  EXPECT_TRUE(answer.start.empty());
+  EXPECT_EQ(w.state.units.begin()->second.failures, 0);
+  answer = w.Sync(b);
+  ASSERT_EQ(answer.start.size(), 1u);
+  // Nobody has it: the run waits as long as is said, then fails by name.
+  w.Sync(b, {World::Bad(answer.start[0], "MODEL_NOT_HERE", false)});
+  w.Do(Tick{});
+  w.now.mono_ms += 4'999;
+  w.Sync(a);
+  w.Sync(b);
+  w.Do(Tick{});
+  EXPECT_EQ(w.StateOf(run), RunState::kRunning);
+  w.now.mono_ms += 1;
+  w.Do(Tick{});
+  EXPECT_EQ(w.StateOf(run), RunState::kFailed);
+  EXPECT_EQ(w.state.runs.at(run).error.reason, "MODEL_UNAVAILABLE");
+}
+
+TEST(Core, AWorkerWithOtherKernelsGetsNoUnitOfTheRun) {
+  World w;
+  const std::string ref = w.AddModel("ref"), a = w.AddModel("a");
+  const std::string run = w.Create(w.Spec("r1", ref, {a}));
+  FakeWorker one, two;
+  two.id = "w1";
+  two.replay = R"({"kernels":"other"})";
+  two.capture = R"({"kernels":"other"})";
+  SyncAnswer answer = w.Sync(one);
+  while (!answer.start.empty() &&
+         w.state.units.at(answer.start[0].unit).kind != UnitKind::kReplay) {
+    const SyncAnswer other = w.Sync(two);
+    for (const Grant& grant : other.start) {
+      EXPECT_EQ(w.state.units.at(grant.unit).kind,
+                UnitKind::kPrepare);  // facts do not depend on kernels
+      w.Sync(two, {w.Good(grant)}, {}, 0);
+    }
+    answer = w.Sync(one, {w.Good(answer.start[0])});
+  }
+  ASSERT_FALSE(answer.start.empty());
+  EXPECT_TRUE(w.Sync(two).start.empty());
+  EXPECT_TRUE(HasNote(w, "WORKER_IDENTITY_DIFFERS"));
+  EXPECT_EQ(w.state.runs.at(run).replay_identity_json, one.replay);
+}
+
+TEST(Core, AnExpiredLeaseIsGivenAgainAndTheLateResultIsFenced) {
+  World w;
+  const std::string ref = w.AddModel("ref");
+  w.Create(w.Spec("r1", ref, {ref}));
+  FakeWorker a, b;
+  b.id = "w1";
+  const Grant first = w.Sync(a).start.at(0);
+  w.now.mono_ms += 30'001;
+  w.Sync(b, {}, {}, 0);
+  w.Do(Tick{});
+  const Grant second = w.Sync(b).start.at(0);
+  EXPECT_EQ(second.unit, first.unit);
+  EXPECT_NE(second.lease, first.lease);
+  // Before the second is done the first comes back: refused and counted.
+  EXPECT_EQ(w.Sync(a, {w.Good(first)}, {}, 0).acks.at(0).kind, AckKind::kStale);
+  EXPECT_EQ(w.state.counters.results_fenced, 1u);
+  EXPECT_EQ(w.Sync(b, {w.Good(second)}, {}, 0).acks.at(0).kind, AckKind::kAccepted);
+  // After it: the same result is a duplicate, another one is kept as evidence.
+  EXPECT_EQ(w.Sync(a, {w.Good(first)}, {}, 0).acks.at(0).kind, AckKind::kDuplicate);
+  LeaseResult different = w.Good(first);
+  different.result_json = R"({"facts":{},"head":{}})";
+  const std::string before = w.state.units.at(first.unit).result_sha256;
+  EXPECT_EQ(w.Sync(a, {different}, {}, 0).acks.at(0).kind, AckKind::kDifferent);
+  EXPECT_EQ(w.state.units.at(first.unit).result_sha256, before);
+  EXPECT_EQ(w.state.counters.results_different, 1u);
+  EXPECT_TRUE(std::any_of(w.committed.begin(), w.committed.end(),
+                          [](const Row& row) { return std::holds_alternative<EvidenceRow>(row); }));
+}
+
+TEST(Core, RenewalKeepsALeaseAndALeaseTheWorkerDoesNotListIsLost) {
+  World w;
+  const std::string ref = w.AddModel("ref");
+  w.Create(w.Spec("r1", ref, {ref}));
+  const Grant first = w.Sync({}).start.at(0);
+  for (int i = 0; i < 5; ++i) {
+    w.now.mono_ms += 20'000;
+    EXPECT_THAT(w.Sync({}, {}, {first.lease}, 0).renewed, ElementsAre(first.lease));
+    w.Do(Tick{});
+  }
+  // The answer with this lease got lost on the way: the worker says nothing about it.
+  const SyncAnswer answer = w.Sync({});
+  ASSERT_EQ(answer.start.size(), 1u);
+  EXPECT_EQ(answer.start[0].unit, first.unit);
+  EXPECT_NE(answer.start[0].lease, first.lease);
+  EXPECT_THAT(w.Sync({}, {}, {first.lease, answer.start[0].lease}, 0).cancel,
+              ElementsAre(first.lease));
+}
+
+TEST(Core, ANewIncarnationTakesOverAndTheOldOneIsSentAway) {
+  World w;
+  const std::string ref = w.AddModel("ref");
+  w.Create(w.Spec("r1", ref, {ref}));
+  FakeWorker old_process, new_process;
+  new_process.incarnation = "0000000000000002";
+  const Grant first = w.Sync(old_process).start.at(0);
+  const Grant second = w.Sync(new_process).start.at(0);
+  EXPECT_EQ(first.unit, second.unit);
+  EXPECT_EQ(ReasonOf(w.TrySync(old_process).status), "WORKER_REPLACED");
+}
+
+TEST(Core, ARestartVoidsOldLeasesAndEpochsGrow) {
+  World w;
+  const std::string ref = w.AddModel("ref");
+  const std::string run = w.Create(w.Spec("r1", ref, {ref}));
+  const Grant first = w.Sync({}).start.at(0);
+  const uint64_t epoch = w.state.epoch;
+  // A new process: only committed rows survive.
+  State reborn;
+  reborn.options = w.state.options;
+  for (const Row& row : w.committed) reborn.Absorb(row);
+  w.state = std::move(reborn);
+  w.Do(Start{"ignored"});
+  EXPECT_GT(w.state.epoch, epoch);
+  EXPECT_EQ(w.state.meta.store_id, "store");
+  const SyncAnswer answer = w.Sync({}, {w.Good(first)});
+  EXPECT_EQ(answer.acks.at(0).kind, AckKind::kStale);
+  ASSERT_EQ(answer.start.size(), 1u);
+  w.Sync({}, {w.Good(answer.start[0])}, {}, 0);
+  w.WorkAll({});
+  w.SealAll();
+  EXPECT_EQ(w.StateOf(run), RunState::kSucceeded);
+}
+
+TEST(Core, AUnitIsPoisonedAfterFailuresOnDifferentWorkersWherePossible) {
+  World w;
+  const std::string ref = w.AddModel("ref");
+  const std::string run = w.Create(w.Spec("r1", ref, {ref}));
+  FakeWorker a, b;
+  b.id = "w1";
+  w.Sync(b, {}, {}, 0);
+  Grant grant = w.Sync(a).start.at(0);
+  EXPECT_TRUE(
+      w.Sync(a, {World::Bad(grant, "RANK_DIED", true)}).start.empty());  // b has not tried it
+  grant = w.Sync(b).start.at(0);
+  EXPECT_EQ(w.state.units.at(grant.unit).attempt, 2);
+  w.Sync(b, {World::Bad(grant, "RANK_DIED", true)}, {}, 0);
+  grant = w.Sync(a).start.at(0);  // both have failed: anybody may
+  w.Sync(a, {World::Bad(grant, "RANK_DIED", true)}, {}, 0);
+  EXPECT_EQ(w.state.units.at(grant.unit).state, UnitState::kPoisoned);
+  EXPECT_EQ(w.StateOf(run), RunState::kFailed);
+  EXPECT_EQ(w.state.runs.at(run).error.reason, "RANK_DIED");
+}
+
+TEST(Core, AResultThatDoesNotFitTheUnitIsRefused) {
+  World w;
+  const std::string ref = w.AddModel("ref");
+  w.Create(w.Spec("r1", ref, {ref}));
+  Grant grant = w.Sync({}).start.at(0);
+  grant = w.Sync({}, {w.Good(grant)}).start.at(0);
+  ASSERT_EQ(w.state.units.at(grant.unit).kind, UnitKind::kCapture);
+  Json json = ParseJson(w.ResultOf(w.state.units.at(grant.unit)), "").value();
+  json["files"].erase(0);
+  LeaseResult result = w.Good(grant);
+  result.result_json = json.dump();
+  SyncAnswer answer = w.Sync({}, {result});
+  EXPECT_EQ(answer.acks.at(0).kind, AckKind::kInvalid);
+  EXPECT_TRUE(w.state.files.empty() || w.state.files.begin()->second[0].empty());
+  result = w.Good(answer.start.at(0));
+  result.vetting = {"INVALID_ARGUMENT", "RESULT_BLOB_MISSING", "not pushed"};
+  EXPECT_EQ(w.Sync({}, {result}, {}, 0).acks.at(0).kind, AckKind::kInvalid);
+}
+
+TEST(Core, RepeatsGoToAnotherWorkerWhereThereIsOneAndDifferencesAreMeasured) {
+  World w;
+  const std::string ref = w.AddModel("ref");
+  const std::string run = w.Create(w.Spec("r1", ref, {ref}));
+  FakeWorker a, b;
+  b.id = "w1";
+  SyncAnswer answer = w.Sync(a);
+  while (!answer.start.empty()) {
+    EXPECT_NE(w.state.units.at(answer.start[0].unit).kind, UnitKind::kReplay);
+    w.Sync(b, {}, {}, 0);
+    if (w.state.units.at(answer.start[0].unit).kind == UnitKind::kRepeat)
+      ADD_FAILURE() << "given to the first worker";
+    if (w.state.units.at(answer.start[0].unit).kind == UnitKind::kReplay) break;
+    answer = w.Sync(a, {w.Good(answer.start[0])}, {}, 1);
+    if (!answer.start.empty() && w.state.units.at(answer.start[0].unit).kind == UnitKind::kReplay)
+      break;
+  }
+  const SyncAnswer other = w.Sync(b);
+  ASSERT_EQ(other.start.size(), 1u);
+  const UnitRow repeat = w.state.units.at(other.start[0].unit);
+  ASSERT_EQ(repeat.kind, UnitKind::kRepeat);
+  EXPECT_THAT(repeat.contexts, ElementsAre(1));
+  w.Sync(b, {w.Good(other.start[0], "salt")}, {}, 0);  // another digest
+  if (!answer.start.empty()) w.Sync(a, {w.Good(answer.start[0])}, {}, 0);
+  EXPECT_EQ(Count(w.WorkAll(a), UnitKind::kNoise), 1);
+  EXPECT_EQ(w.StateOf(run), RunState::kSealing);
+}
+
+TEST(Core, CancelStopsWorkAndIsIdempotent) {
+  World w;
+  const std::string ref = w.AddModel("ref");
+  const std::string run = w.Create(w.Spec("r1", ref, {ref}));
+  const Grant grant = w.Sync({}).start.at(0);
+  EXPECT_TRUE(w.Do(CancelRun{run}).status.ok());
+  EXPECT_EQ(w.StateOf(run), RunState::kCancelled);
+  const SyncAnswer answer = w.Sync({}, {}, {grant.lease});
+  EXPECT_THAT(answer.cancel, ElementsAre(grant.lease));
+  EXPECT_TRUE(answer.start.empty());
+  EXPECT_TRUE(w.Do(CancelRun{run}).status.ok());
+  EXPECT_EQ(ReasonOf(w.Do(CancelRun{"nope"}).status), "RUN_UNKNOWN");
+  EXPECT_EQ(w.Sync({}, {w.Good(grant)}, {}, 0).acks.at(0).kind, AckKind::kStale);
+}
+
+TEST(Core, CancellingOneRunKeepsUnitsThatAnotherNeeds) {
+  World w;
+  const std::string ref = w.AddModel("ref"), a = w.AddModel("a"), b = w.AddModel("b");
+  const std::string one = w.Create(w.Spec("r1", ref, {a}));
+  const std::string two = w.Create(w.Spec("r2", ref, {b}));
+  w.Do(CancelRun{one});
+  w.WorkAll({});
+  w.SealAll();
+  EXPECT_EQ(w.StateOf(two), RunState::kSucceeded);
+  for (const auto& [id, unit] : w.state.units) {
+    if (unit.model == a) {
+      EXPECT_EQ(unit.state, UnitState::kDropped);
+    }
+  }
+}
+
+TEST(Core, HeadsThatDifferAddTheSharedHead) {
+  World w;
+  const std::string ref = w.AddModel("ref"), a = w.AddModel("a");
+  w.Create(w.Spec("r1", ref, {a, ref}));
+  w.WorkAll({});
+  const RunRow& run = w.state.runs.begin()->second;
+  EXPECT_THAT(HeadModes(run, run.candidates[0]), ElementsAre("own", "shared"));
+  EXPECT_THAT(HeadModes(run, run.candidates[1]), ElementsAre("own"));
+  // The document of a replay unit, read back.
+  Suite suite;
+  for (int64_t i = 0; i < 4; ++i) {
+    SuiteContext context;
+    context.index = i;
+    context.tokens = {0, 1, 2, 3, 4, 5, 0, 1, 2};
+    suite.contexts.push_back(context);
+  }
+  for (const auto& [id, unit] : w.state.units) {
+    if (unit.kind != UnitKind::kReplay) continue;
+    const Json json = ParseJson(BuildUnitDocument(w.state, unit, &suite).value(), "unit").value();
+    EXPECT_EQ(json["heads"].size(), 2u);
+    EXPECT_EQ(json["operands"].size(), 3u);
+    EXPECT_EQ(json["comparisons"].size(), 3u);
+    EXPECT_EQ(
+        json["comparisons"][0].dump(),
+        R"({"id":"cand0/own","ref":{"operand":"ref","head":"href"},"cand":{"operand":"cand0","head":"hcand0"}})");
+    EXPECT_EQ(json["comparisons"][1]["cand"]["head"], "href");
+    EXPECT_EQ(
+        json["comparisons"][2].dump(),
+        R"({"id":"cand1/own","ref":{"operand":"ref","head":"href"},"cand":{"operand":"cand1","head":"href"}})");
+    EXPECT_EQ(json["contexts"][0]["observed"].dump(), "[1,2,3,4,5,0,1,2]");
+    EXPECT_EQ(json["operands"][0]["hidden"][0]["sha256"],
+              Sha256Hex("hidden" + ref + std::to_string(unit.contexts[0])));
+  }
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,218 @@
+#include "storage/db/catalogue.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+
+#include "storage/base/files.h"
+#include "storage/base/status.h"
+
+namespace assay {
+namespace {
+
+constexpr int kBatches = 200;
+
+std::string TempDir() {
+  std::string name = testing::TempDir() + "/catXXXXXX";
+  return ::mkdtemp(name.data());
+}
+
+ModelRow Model(int i) {
+  ModelRow row;
+  row.id = "model" + std::to_string(i);
+  row.manifest_json = std::string(100, 'x');
+  return row;
+}
+
+std::unique_ptr<Catalogue> OpenOk(const std::string& dir) {
+  auto catalogue = Catalogue::Open({dir, ""});
+  EXPECT_TRUE(catalogue.ok()) << catalogue.status();
+  return catalogue.ok() ? *std::move(catalogue) : nullptr;
+}
+
+std::string ReasonOfOpen(const std::string& dir) {
+  return ReasonOf(Catalogue::Open({dir, ""}).status());
+}
+
+// A store with kBatches acknowledged batches, closed.
+std::string MakeStore() {
+  const std::string dir = TempDir();
+  const auto catalogue = OpenOk(dir);
+  for (int i = 0; i < kBatches; ++i) EXPECT_TRUE(catalogue->Commit({Model(i)}).ok());
+  return dir;
+}
+
+int CountRows(const Catalogue& catalogue) {
+  int n = 0;
+  EXPECT_TRUE(catalogue.LoadAll([&](Row row) { n += std::holds_alternative<ModelRow>(row); }).ok());
+  return n;
+}
+
+// The write-ahead log that holds the batches.
+std::string LiveLog(const std::string& dir) {
+  std::string best;
+  uint64_t size = 0;
+  for (const std::string& name : ListDirectory(dir + "/db").value()) {
+    if (name.size() < 4 || name.substr(name.size() - 4) != ".log") continue;
+    const std::string path = dir + "/db/" + name;
+    if (const uint64_t bytes = FileSize(path).value(); bytes > size) {
+      size = bytes;
+      best = path;
+    }
+  }
+  EXPECT_GT(size, 0u);
+  return best;
+}
+
+void Overwrite(const std::string& path, const std::string& bytes) {
+  ASSERT_TRUE(WriteFile(path, bytes).ok());
+}
+
+TEST(Catalogue, KeepsWhatWasCommitted) {
+  const std::string dir = MakeStore();
+  const auto catalogue = OpenOk(dir);
+  EXPECT_EQ(CountRows(*catalogue), kBatches);
+  EXPECT_EQ(catalogue->seq(), static_cast<uint64_t>(kBatches));
+  ModelRow changed = Model(3);
+  changed.head = "h";
+  ASSERT_TRUE(catalogue->Commit({changed, Model(kBatches)}).ok());
+  EXPECT_EQ(CountRows(*catalogue), kBatches + 1);
+}
+
+TEST(Catalogue, AFolderHasOneUser) {
+  const std::string dir = TempDir();
+  const auto catalogue = OpenOk(dir);
+  const absl::Status status = Catalogue::Open({dir, ""}).status();
+  EXPECT_EQ(ReasonOf(status), "STORE_IN_USE");
+  EXPECT_NE(MessageOf(status).find(dir), std::string::npos);
+}
+
+TEST(Catalogue, EventsAndLogNodesAreReadByKey) {
+  const std::string dir = TempDir();
+  const auto catalogue = OpenOk(dir);
+  std::vector<Row> rows;
+  for (uint64_t revision : {1, 2, 300}) {
+    EventRow event;
+    event.run = "r";
+    event.revision = revision;
+    rows.emplace_back(event);
+  }
+  EventRow other;
+  other.run = "r2";
+  other.revision = 2;
+  rows.emplace_back(other);
+  rows.emplace_back(LogNodeRow{1, 7, std::string(32, 'h')});
+  MetaRow meta;
+  meta.log_size = 16;
+  rows.emplace_back(meta);
+  ASSERT_TRUE(catalogue->Commit(rows).ok());
+  const auto events = catalogue->Events("r", 1, 10).value();
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].revision, 2u);
+  EXPECT_EQ(events[1].revision, 300u);
+  EXPECT_EQ(catalogue->size(), 16u);
+  EXPECT_EQ(catalogue->Node(1, 7).value()[0], 'h');
+  EXPECT_EQ(ReasonOf(catalogue->Node(1, 8).status()), "LOG_NODE_MISSING");
+}
+
+TEST(CatalogueDamage, AFlippedByteInTheLogIsRefused) {
+  const std::string dir = MakeStore();
+  std::string bytes = ReadFile(LiveLog(dir), 1 << 30).value();
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  Overwrite(LiveLog(dir), bytes);
+  EXPECT_EQ(ReasonOfOpen(dir), "STORE_DAMAGED");
+}
+
+TEST(CatalogueDamage, AZeroedPageInTheLogIsRefused) {
+  const std::string dir = MakeStore();
+  std::string bytes = ReadFile(LiveLog(dir), 1 << 30).value();
+  ASSERT_GT(bytes.size(), 16384u);
+  bytes.replace(8192, 4096, 4096, '\0');
+  Overwrite(LiveLog(dir), bytes);
+  EXPECT_EQ(ReasonOfOpen(dir), "STORE_DAMAGED");
+}
+
+TEST(CatalogueDamage, AHalvedLogIsRefusedAndSaysWhatIsLost) {
+  const std::string dir = MakeStore();
+  const std::string bytes = ReadFile(LiveLog(dir), 1 << 30).value();
+  Overwrite(LiveLog(dir), bytes.substr(0, bytes.size() / 2));
+  const absl::Status status = Catalogue::Open({dir, ""}).status();
+  EXPECT_EQ(ReasonOf(status), "STORE_DAMAGED");
+  EXPECT_NE(MessageOf(status).find("200 were acknowledged"), std::string::npos) << status;
+}
+
+TEST(CatalogueDamage, ADeletedLogIsRefused) {
+  const std::string dir = MakeStore();
+  ASSERT_EQ(::unlink(LiveLog(dir).c_str()), 0);
+  EXPECT_EQ(ReasonOfOpen(dir), "STORE_DAMAGED");
+}
+
+TEST(CatalogueDamage, ADeletedDatabaseIsRefused) {
+  const std::string dir = MakeStore();
+  ASSERT_TRUE(RemoveTree(dir + "/db").ok());
+  EXPECT_EQ(ReasonOfOpen(dir), "STORE_DAMAGED");
+}
+
+TEST(CatalogueDamage, AMissingOrForeignAnchorIsRefused) {
+  const std::string dir = MakeStore();
+  const std::string anchor = ReadFile(dir + "/anchor", 4096).value();
+  ASSERT_EQ(::unlink((dir + "/anchor").c_str()), 0);
+  EXPECT_EQ(ReasonOfOpen(dir), "STORE_DAMAGED");
+  const std::string other = TempDir();
+  {
+    const auto catalogue = OpenOk(other);
+    for (int i = 0; i < kBatches; ++i) ASSERT_TRUE(catalogue->Commit({Model(i + 1000)}).ok());
+  }
+  ASSERT_TRUE(WriteFile(dir + "/anchor", ReadFile(other + "/anchor", 4096).value()).ok());
+  EXPECT_EQ(ReasonOfOpen(dir), "STORE_DAMAGED");
+  ASSERT_TRUE(WriteFile(dir + "/anchor", std::string(512, 'x')).ok());
+  EXPECT_EQ(ReasonOfOpen(dir), "STORE_DAMAGED");
+  ASSERT_TRUE(WriteFile(dir + "/anchor", anchor).ok());
+  EXPECT_NE(OpenOk(dir), nullptr);
+}
+
+TEST(CatalogueDamage, AWriteThatWasNeverAcknowledgedMayBeTorn) {
+  const std::string dir = MakeStore();
+  const std::string bytes = ReadFile(LiveLog(dir), 1 << 30).value();
+  Overwrite(LiveLog(dir), bytes + "abc");
+  const auto catalogue = OpenOk(dir);
+  ASSERT_NE(catalogue, nullptr);
+  EXPECT_EQ(CountRows(*catalogue), kBatches);
+}
+
+class CatalogueCrash : public testing::TestWithParam<const char*> {};
+
+TEST_P(CatalogueCrash, NothingAcknowledgedIsLost) {
+  const std::string dir = MakeStore();
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::setenv("ASSAY_KILLPOINT", GetParam(), 1);
+    ::setenv("CATALOGUE_CRASH_DIR", dir.c_str(), 1);
+    ::execl("/proc/self/exe", "db_test", "--gtest_filter=CatalogueCrashChild.Commit", nullptr);
+    ::_exit(99);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status)) << status;
+  const auto catalogue = OpenOk(dir);
+  ASSERT_NE(catalogue, nullptr);
+  const int rows = CountRows(*catalogue);
+  EXPECT_GE(rows, kBatches);
+  EXPECT_LE(rows, kBatches + 1);
+  EXPECT_TRUE(catalogue->Commit({Model(5000)}).ok());
+}
+INSTANTIATE_TEST_SUITE_P(Points, CatalogueCrash,
+                         testing::Values("db:before_commit", "db:committed", "db:anchored"));
+
+TEST(CatalogueCrashChild, Commit) {
+  const char* dir = std::getenv("CATALOGUE_CRASH_DIR");
+  if (dir == nullptr) GTEST_SKIP() << "runs as a child of CatalogueCrash only";
+  ASSERT_TRUE(OpenOk(dir)->Commit({Model(4000)}).ok());
+}
+
+}  // namespace
+}  // namespace assay
