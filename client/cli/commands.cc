@@ -3,8 +3,19 @@
 namespace assay {
 
 void AddAllCommands(CLI::App& app, CliContext& context) {
+  AddScoreCommand(app, context);
+  AddSubmitCommand(app, context);
+  AddWatchCommand(app, context);
+  AddRunsCommand(app, context);
+  AddCancelCommand(app, context);
+  AddSuiteCommand(app, context);
+  AddModelCommand(app, context);
   AddCaptureCommand(app, context);
   AddReplayCommand(app, context);
+  AddReportCommand(app, context);
+  AddReceiptCommand(app, context);
+  AddVerifyCommand(app, context);
+  AddWorkersCommand(app, context);
   AddVersionCommand(app, context);
 }
 

@@ -7,8 +7,19 @@
 
 namespace assay {
 
+void AddScoreCommand(CLI::App& app, CliContext& context);
+void AddSubmitCommand(CLI::App& app, CliContext& context);
+void AddWatchCommand(CLI::App& app, CliContext& context);
+void AddRunsCommand(CLI::App& app, CliContext& context);
+void AddCancelCommand(CLI::App& app, CliContext& context);
+void AddSuiteCommand(CLI::App& app, CliContext& context);
+void AddModelCommand(CLI::App& app, CliContext& context);
 void AddCaptureCommand(CLI::App& app, CliContext& context);
 void AddReplayCommand(CLI::App& app, CliContext& context);
+void AddReportCommand(CLI::App& app, CliContext& context);
+void AddReceiptCommand(CLI::App& app, CliContext& context);
+void AddVerifyCommand(CLI::App& app, CliContext& context);
+void AddWorkersCommand(CLI::App& app, CliContext& context);
 void AddVersionCommand(CLI::App& app, CliContext& context);
 
 // Adds all of them, in the order that help shows.

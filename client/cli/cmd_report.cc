@@ -1,0 +1,166 @@
+// assay report, receipt: sealed results of a coordinator.
+
+#include <memory>
+
+#include "client/cli/commands.h"
+#include "client/cli/session.h"
+#include "client/cli/tables.h"
+#include "client/lib/results.h"
+#include "fmt/format.h"
+#include "storage/base/files.h"
+#include "storage/base/macros.h"
+#include "storage/base/status.h"
+#include "storage/report/candidate_files.h"
+#include "storage/report/report.h"
+#include "storage/seal/receipt.h"
+
+namespace assay {
+namespace {
+
+struct SealedCommand {
+  SessionOptions session;
+  std::string name, out, label;
+};
+
+std::string FullName(std::string_view kind, const std::string& text) {
+  const std::string prefix = std::string(kind) + "/";
+  return text.rfind(prefix, 0) == 0 ? text : prefix + text;
+}
+
+absl::StatusOr<int> ListReports(const SealedCommand& command, CliContext& context) {
+  ASSAY_ASSIGN_OR_RETURN(const auto session,
+                         Session::OpenToRead(command.session, "assay report list"));
+  ASSAY_ASSIGN_OR_RETURN(const Json reports, session->client().List("reports"));
+  std::vector<std::vector<std::string>> rows;
+  for (const Json& report : reports) {
+    rows.push_back({report.value("name", ""), report.value("label", ""), report.value("run", ""),
+                    TimeText(report.value("create_time", int64_t{0}))});
+  }
+  context.PrintJson(Json{{"reports", reports}});
+  context.Print(TextTable({"REPORT", "LABEL", "RUN", "SEALED"}, rows));
+  return kExitSuccess;
+}
+
+absl::StatusOr<int> ListReceipts(const SealedCommand& command, CliContext& context) {
+  ASSAY_ASSIGN_OR_RETURN(const auto session,
+                         Session::OpenToRead(command.session, "assay receipt list"));
+  ASSAY_ASSIGN_OR_RETURN(const Json receipts, session->client().List("receipts"));
+  std::vector<std::vector<std::string>> rows;
+  for (const Json& receipt : receipts) {
+    rows.push_back({receipt.value("name", ""), receipt["leaf_index"].dump(),
+                    receipt.value("report", ""),
+                    TimeText(receipt.value("create_time", int64_t{0}))});
+  }
+  context.PrintJson(Json{{"receipts", receipts}});
+  context.Print(TextTable({"RECEIPT", "LEAF", "REPORT", "SEALED"}, rows));
+  return kExitSuccess;
+}
+
+// The document itself, on standard output as it is sealed.
+absl::StatusOr<int> Show(Session* session, const Json& ref, uint64_t max_bytes,
+                         CliContext& context) {
+  ASSAY_ASSIGN_OR_RETURN(const std::string bytes,
+                         session->client().blobs().ReadBytes(ref.value("sha256", ""), max_bytes));
+  context.out() << bytes;
+  if (bytes.empty() || bytes.back() != '\n') context.out() << "\n";
+  return kExitSuccess;
+}
+
+absl::StatusOr<int> ShowReport(const SealedCommand& command, CliContext& context) {
+  ASSAY_ASSIGN_OR_RETURN(const auto session,
+                         Session::OpenToRead(command.session, "assay report show"));
+  ASSAY_ASSIGN_OR_RETURN(const Json info,
+                         session->client().GetReport(FullName("reports", command.name)));
+  return Show(session.get(), info["report"], kReportBytesMax, context);
+}
+
+absl::StatusOr<int> ShowReceipt(const SealedCommand& command, CliContext& context) {
+  ASSAY_ASSIGN_OR_RETURN(const auto session,
+                         Session::OpenToRead(command.session, "assay receipt show"));
+  ASSAY_ASSIGN_OR_RETURN(const Json info,
+                         session->client().GetReceipt(FullName("receipts", command.name)));
+  return Show(session.get(), info["receipt"], kReceiptBytesMax, context);
+}
+
+absl::StatusOr<int> FetchOneReport(const SealedCommand& command, CliContext& context) {
+  ASSAY_ASSIGN_OR_RETURN(const auto session,
+                         Session::OpenToRead(command.session, "assay report fetch"));
+  const std::string name = FullName("reports", command.name);
+  ASSAY_ASSIGN_OR_RETURN(const Json info, session->client().GetReport(name));
+  const std::string label = command.label.empty() ? info.value("label", "") : command.label;
+  ASSAY_RETURN_IF_ERROR(CheckLabel(label));
+  ASSAY_RETURN_IF_ERROR(CheckOutFolder(command.out, {label}));
+  ASSAY_RETURN_IF_ERROR(EnsureDirectory(command.out));
+  ASSAY_ASSIGN_OR_RETURN(const SummaryCandidate candidate,
+                         FetchReport(&session->client(), name, command.out, label));
+  ASSAY_ASSIGN_OR_RETURN(const Summary summary, BuildSummary({candidate}));
+  ASSAY_ASSIGN_OR_RETURN(const Json key, session->client().GetPublicKey());
+  ASSAY_RETURN_IF_ERROR(WriteSummaryFiles(command.out, summary, {candidate}, key.value("pem", "")));
+  context.PrintJson(Json{{"report", name}, {"folder", JoinPath(command.out, label)}});
+  context.Print(summary.table);
+  context.Print(fmt::format("\nResults  {}", JoinPath(command.out, label)));
+  return kExitSuccess;
+}
+
+absl::StatusOr<int> FetchOneReceipt(const SealedCommand& command, CliContext& context) {
+  ASSAY_ASSIGN_OR_RETURN(const auto session,
+                         Session::OpenToRead(command.session, "assay receipt fetch"));
+  const std::string name = FullName("receipts", command.name);
+  ASSAY_ASSIGN_OR_RETURN(const Json info, session->client().GetReceipt(name));
+  ASSAY_RETURN_IF_ERROR(
+      session->client().blobs().Download(info["receipt"].value("sha256", ""), command.out));
+  context.PrintJson(Json{{"receipt", name}, {"file", command.out}});
+  context.Print(
+      fmt::format("{}  {}\nCheck it with: assay verify {}", name, command.out, command.out));
+  return kExitSuccess;
+}
+
+using Action = absl::StatusOr<int> (*)(const SealedCommand&, CliContext&);
+
+CLI::App* AddOne(CLI::App& parent, CliContext& context, const std::string& name,
+                 const std::string& description, const std::string& examples, Action action,
+                 const std::shared_ptr<SealedCommand>& command, const char* takes) {
+  CLI::App* sub = AddCommand(parent, context, name, description, examples);
+  if (takes != nullptr) sub->add_option(takes, command->name, "Name or its ID")->required();
+  AddSessionOptions(sub, &command->session);
+  OnRun(sub, context, [command, action, &context] { return action(*command, context); });
+  return sub;
+}
+
+}  // namespace
+
+void AddReportCommand(CLI::App& app, CliContext& context) {
+  CLI::App* report = app.add_subcommand("report", "List, show and fetch sealed reports");
+  report->require_subcommand(1);
+  auto command = std::make_shared<SealedCommand>();
+  AddOne(*report, context, "list", "List reports", "  assay report list\n", ListReports, command,
+         nullptr);
+  AddOne(*report, context, "show", "Print report.json as it was sealed",
+         "  assay report show reports/1a2b... --server coordinator:7400\n", ShowReport, command,
+         "REPORT");
+  CLI::App* fetch =
+      AddOne(*report, context, "fetch",
+             "Fetch report, execution record, receipt and position arrays into a folder",
+             "  assay report fetch reports/1a2b... --out result --server coordinator:7400\n",
+             FetchOneReport, command, "REPORT");
+  fetch->add_option("--out", command->out, "Folder for the result")->required();
+  fetch->add_option("--label", command->label,
+                    "Name of the candidate's folder; default: as in its run");
+}
+
+void AddReceiptCommand(CLI::App& app, CliContext& context) {
+  CLI::App* receipt = app.add_subcommand("receipt", "List, show and fetch receipts");
+  receipt->require_subcommand(1);
+  auto command = std::make_shared<SealedCommand>();
+  AddOne(*receipt, context, "list", "List receipts", "  assay receipt list\n", ListReceipts,
+         command, nullptr);
+  AddOne(*receipt, context, "show", "Print receipt.json",
+         "  assay receipt show receipts/1a2b... --server coordinator:7400\n", ShowReceipt, command,
+         "RECEIPT");
+  CLI::App* fetch = AddOne(*receipt, context, "fetch", "Save receipt.json",
+                           "  assay receipt fetch receipts/1a2b... --out receipt.json\n",
+                           FetchOneReceipt, command, "RECEIPT");
+  fetch->add_option("--out", command->out, "File to write")->required();
+}
+
+}  // namespace assay

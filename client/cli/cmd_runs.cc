@@ -1,0 +1,150 @@
+// assay runs, watch, cancel: runs of a coordinator.
+
+#include <memory>
+
+#include "client/cli/commands.h"
+#include "client/cli/interrupt.h"
+#include "client/cli/run_display.h"
+#include "client/cli/session.h"
+#include "client/cli/tables.h"
+#include "client/lib/proto_json.h"
+#include "fmt/format.h"
+#include "storage/base/macros.h"
+#include "storage/base/status.h"
+
+namespace assay {
+namespace {
+
+struct RunCommand {
+  SessionOptions session;
+  std::string name;
+};
+
+// "runs/ID" of ID or runs/ID.
+std::string RunName(const std::string& text) {
+  return text.rfind("runs/", 0) == 0 ? text : "runs/" + text;
+}
+
+std::string RunText(const Json& run) {
+  std::string text = fmt::format("{}  {}{}\n", run.value("name", ""), run.value("state", ""),
+                                 run.value("partial", false) ? " (some candidates failed)" : "");
+  text += fmt::format("created {}  ended {}  units {}/{}\n",
+                      TimeText(run.value("create_time", int64_t{0})),
+                      TimeText(run.value("end_time", int64_t{0})),
+                      run.value("units_done", int64_t{0}), run.value("units_total", int64_t{0}));
+  std::vector<std::vector<std::string>> rows;
+  for (const Json& candidate : run["candidates"]) {
+    const Json& error = candidate["error"];
+    rows.push_back({candidate.value("label", ""), candidate.value("state", ""),
+                    error.is_object() ? fmt::format("[{}] {}", error.value("reason", ""),
+                                                    error.value("message", ""))
+                                      : candidate.value("report", "")});
+  }
+  return text + TextTable({"CANDIDATE", "STATE", "REPORT OR ERROR"}, rows);
+}
+
+absl::StatusOr<int> ListRuns(const RunCommand& command, CliContext& context) {
+  ASSAY_ASSIGN_OR_RETURN(const auto session,
+                         Session::OpenToRead(command.session, "assay runs list"));
+  ASSAY_ASSIGN_OR_RETURN(const Json runs, session->client().List("runs"));
+  std::vector<std::vector<std::string>> rows;
+  for (const Json& run : runs) {
+    rows.push_back({run.value("name", ""), run.value("state", ""),
+                    TimeText(run.value("create_time", int64_t{0})),
+                    fmt::format("{}/{}", run.value("units_done", int64_t{0}),
+                                run.value("units_total", int64_t{0})),
+                    std::to_string(run["candidates"].size())});
+  }
+  context.PrintJson(Json{{"runs", runs}});
+  context.Print(TextTable({"RUN", "STATE", "CREATED", "UNITS", "CANDIDATES"}, rows));
+  return kExitSuccess;
+}
+
+absl::StatusOr<int> ShowRun(const RunCommand& command, CliContext& context) {
+  ASSAY_ASSIGN_OR_RETURN(const auto session,
+                         Session::OpenToRead(command.session, "assay runs show"));
+  const std::string name = RunName(command.name);
+  ASSAY_ASSIGN_OR_RETURN(const Json run, session->client().GetRun(name));
+  ASSAY_ASSIGN_OR_RETURN(const Json units, session->client().ListUnits(name));
+  context.PrintJson(Json{{"run", run}, {"units", units}});
+  context.Print(RunText(run));
+  std::vector<std::vector<std::string>> rows;
+  for (const Json& unit : units) {
+    rows.push_back({unit.value("name", ""), unit.value("kind", ""), unit.value("state", ""),
+                    std::to_string(unit.value("attempt", int64_t{0})), unit.value("worker", "")});
+  }
+  if (!rows.empty()) context.Print(TextTable({"UNIT", "KIND", "STATE", "ATTEMPT", "WORKER"}, rows));
+  return kExitSuccess;
+}
+
+absl::StatusOr<int> Cancel(const RunCommand& command, CliContext& context) {
+  ASSAY_ASSIGN_OR_RETURN(const auto session, Session::OpenToRead(command.session, "assay cancel"));
+  ASSAY_ASSIGN_OR_RETURN(const Json run, session->client().CancelRun(RunName(command.name)));
+  context.PrintJson(run);
+  context.Print(fmt::format("{}  {}", run.value("name", ""), run.value("state", "")));
+  return kExitSuccess;
+}
+
+absl::StatusOr<int> Watch(const RunCommand& command, CliContext& context) {
+  ASSAY_ASSIGN_OR_RETURN(const auto session, Session::Open(command.session, "assay watch", {}));
+  RunDisplay display(&context.progress());
+  const std::string name = RunName(command.name);
+  const absl::StatusOr<Json> run = session->client().WatchRun(
+      name, [&](const Json& event) { display.OnEvent(event); },
+      [&] { return session->CheckGoOn(); });
+  if (!run.ok() && Interrupted()) {
+    return InterruptedError(fmt::format("stopped watching; {} goes on", name));
+  }
+  if (!run.ok()) return run.status();
+  display.End();
+  context.PrintJson(*run);
+  context.Print(RunText(*run));
+  const std::string state = run->value("state", "");
+  if (state != "SUCCEEDED") {
+    const absl::Status error = StatusFromErrorJson((*run)["error"]);
+    return error.ok() ? kExitRunFailed : ExitCodeOf(error);
+  }
+  return run->value("partial", false) ? kExitPartly : kExitSuccess;
+}
+
+CLI::App* AddOne(CLI::App& parent, CliContext& context, const std::string& name,
+                 const std::string& description, const std::string& examples,
+                 absl::StatusOr<int> (*run)(const RunCommand&, CliContext&), bool takes_name,
+                 bool needs_server) {
+  auto command = std::make_shared<RunCommand>();
+  CLI::App* sub = AddCommand(parent, context, name, description, examples);
+  if (takes_name) sub->add_option("RUN", command->name, "runs/ID or ID")->required();
+  if (needs_server) {
+    sub->add_option("--server", command->session.server, "Coordinator: HOST:PORT or unix:PATH")
+        ->required();
+  } else {
+    AddSessionOptions(sub, &command->session);
+  }
+  OnRun(sub, context, [command, run, &context] { return run(*command, context); });
+  return sub;
+}
+
+}  // namespace
+
+void AddRunsCommand(CLI::App& app, CliContext& context) {
+  CLI::App* runs = app.add_subcommand("runs", "List runs, or show one with its units");
+  runs->require_subcommand(1);
+  AddOne(*runs, context, "list", "List runs, newest first",
+         "  assay runs list\n  assay runs list --server coordinator:7400 --json\n", ListRuns, false,
+         false);
+  AddOne(*runs, context, "show", "Show a run, its candidates and units",
+         "  assay runs show runs/1a2b --server coordinator:7400\n", ShowRun, true, false);
+}
+
+void AddWatchCommand(CLI::App& app, CliContext& context) {
+  AddOne(app, context, "watch",
+         "Follow a run until it ends. Exit code as for score; Ctrl-C leaves the run alone.",
+         "  assay watch runs/1a2b --server coordinator:7400\n", Watch, true, true);
+}
+
+void AddCancelCommand(CLI::App& app, CliContext& context) {
+  AddOne(app, context, "cancel", "Cancel a run. What it has captured so far stays for later runs.",
+         "  assay cancel runs/1a2b --server coordinator:7400\n", Cancel, true, false);
+}
+
+}  // namespace assay

@@ -1,0 +1,41 @@
+// assay submit: like score, but returns as soon as the run exists.
+
+#include <memory>
+
+#include "client/cli/commands.h"
+#include "client/cli/score_job.h"
+#include "fmt/format.h"
+#include "storage/base/macros.h"
+
+namespace assay {
+namespace {
+
+absl::StatusOr<int> RunSubmit(const ScoreOptions& options, CliContext& context) {
+  ASSAY_ASSIGN_OR_RETURN(const ScoreInputs inputs, ReadScoreInputs(options, context));
+  ASSAY_ASSIGN_OR_RETURN(const auto session, Session::Open(options.session, "assay submit", {}));
+  ASSAY_ASSIGN_OR_RETURN(const Json run, CreateScoreRun(options, inputs, session.get(), context));
+  const std::string name = run.value("name", "");
+  context.PrintJson(run);
+  context.Print(fmt::format("{}  {}  ({})\nFollow it with: assay watch {} --server {}", name,
+                            run.value("state", ""), DescribeRun(inputs), name,
+                            options.session.server));
+  return kExitSuccess;
+}
+
+}  // namespace
+
+void AddSubmitCommand(CLI::App& app, CliContext& context) {
+  auto options = std::make_shared<ScoreOptions>();
+  CLI::App* command = AddCommand(
+      app, context, "submit",
+      "Create a run at a coordinator and return. The same command again names the same run;\n"
+      "assay score with the same options fetches its results.",
+      "  assay submit --server coordinator:7400 --reference models/base \\\n"
+      "      --candidate models/base@rtn:bits=4,group=32 --suite suite\n");
+  AddScoreOptions(command, options.get());
+  command->add_option("--server", options->session.server, "Coordinator: HOST:PORT or unix:PATH")
+      ->required();
+  OnRun(command, context, [options, &context] { return RunSubmit(*options, context); });
+}
+
+}  // namespace assay

@@ -1,0 +1,59 @@
+// assay verify: checks receipts and result folders, with no server.
+
+#include <memory>
+
+#include "client/cli/commands.h"
+#include "storage/base/files.h"
+#include "storage/base/status.h"
+#include "storage/seal/verify.h"
+
+namespace assay {
+namespace {
+
+struct VerifyOptions {
+  std::string path, key;
+};
+
+absl::StatusOr<int> RunVerify(const VerifyOptions& options, CliContext& context) {
+  if (!FileExists(options.path) && !IsDirectory(options.path)) {
+    return NotFoundError("FILE_MISSING", options.path +
+                                             " does not exist; give the folder that "
+                                             "assay score wrote, or a receipt.json");
+  }
+  if (!options.key.empty() && !FileExists(options.key)) {
+    return NotFoundError("FILE_MISSING", options.key +
+                                             " does not exist; --key takes a public key "
+                                             "in PEM form, such as key.pub");
+  }
+  const Verification verification = VerifyDirectory(options.path, options.key);
+  context.PrintJson(verification.ToJson());
+  context.Print(verification.ToText());
+  switch (verification.verdict) {
+    case Verdict::kValid:
+      return kExitSuccess;
+    case Verdict::kValidUnknownKey:
+      return kExitUnknownKey;
+    case Verdict::kFailed:
+      break;
+  }
+  return kExitVerificationFailed;
+}
+
+}  // namespace
+
+void AddVerifyCommand(CLI::App& app, CliContext& context) {
+  auto options = std::make_shared<VerifyOptions>();
+  CLI::App* command = AddCommand(
+      app, context, "verify",
+      "Check receipts, and everything beside them, with no server: signatures, log proofs,\n"
+      "digests, statistics recomputed. Without --key a good receipt is \"valid for an unknown\n"
+      "key\" (exit code 6); anything wrong is exit code 5.",
+      "  assay verify result --key lab.pub\n"
+      "  assay verify result/int4/receipt.json --key result/key.pub\n");
+  command->add_option("PATH", options->path, "Result folder, candidate folder or receipt")
+      ->required();
+  command->add_option("--key", options->key, "Public key that you trust, PEM");
+  OnRun(command, context, [options, &context] { return RunVerify(*options, context); });
+}
+
+}  // namespace assay

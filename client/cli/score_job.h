@@ -1,0 +1,59 @@
+// What score and submit share: the options of a run, its inputs, and its creation.
+
+#ifndef ASSAY_CLIENT_CLI_SCORE_JOB_H_
+#define ASSAY_CLIENT_CLI_SCORE_JOB_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/cli/command.h"
+#include "client/cli/labels.h"
+#include "client/cli/session.h"
+#include "storage/format/suite.h"
+
+namespace assay {
+
+struct ScoreOptions {
+  std::string reference, suite, filter = "all", policy = "exact";
+  std::vector<std::string> candidates, heads;
+  int64_t unit_contexts = 0;
+  bool fresh = false;
+  SessionOptions session;
+};
+
+// --reference, --candidate, --suite, --filter, --heads, --policy, --unit-contexts, --fresh.
+void AddScoreOptions(CLI::App* command, ScoreOptions* options);
+
+// Inputs that were read, checked and digested, before any process is started or asked.
+struct ScoreInputs {
+  LocalModel reference;
+  std::vector<LabelledModel> candidates;
+  Suite suite;
+  std::vector<size_t> selected;  // contexts that the filter keeps
+};
+
+// Labels, suite, models. FILTER_*, SUITE_*, MODEL_*, LABEL_*, HEADS_INVALID (usage),
+// POLICY_UNKNOWN (usage).
+absl::StatusOr<ScoreInputs> ReadScoreInputs(const ScoreOptions& options, CliContext& context);
+
+// Folders in which embedded workers find the local models.
+std::vector<std::string> ModelRoots(const ScoreInputs& inputs);
+
+// DISK_LOW when the data directory cannot hold the run's captures and results.
+absl::Status CheckDiskSpace(const ScoreInputs& inputs, const std::string& data_dir);
+
+// Registers suite and models and creates the run, or finds the one that the same command made
+// before: the request id is a digest of what is asked, so a command that is given again resumes. A
+// run of that id that failed or was cancelled is followed by a new one. The run's document.
+absl::StatusOr<Json> CreateScoreRun(const ScoreOptions& options, const ScoreInputs& inputs,
+                                    Session* session, CliContext& context);
+
+// "2 candidates against model.gguf over 56 contexts of 128 tokens".
+std::string DescribeRun(const ScoreInputs& inputs);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_CLI_SCORE_JOB_H_

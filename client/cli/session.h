@@ -1,0 +1,59 @@
+// A connection to a coordinator: a running one, or one that lives for the time of the command.
+
+#ifndef ASSAY_CLIENT_CLI_SESSION_H_
+#define ASSAY_CLIENT_CLI_SESSION_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/cli/command.h"
+#include "client/lib/client.h"
+#include "client/lib/embedded.h"
+
+namespace assay {
+
+struct SessionOptions {
+  std::string server;  // address; "" = embedded
+  std::string data;    // data directory of an embedded one; "" = the default
+  int workers = 1, tp = 1, threads = 0;
+};
+
+// Adds --server and --data.
+void AddSessionOptions(CLI::App* command, SessionOptions* options);
+
+class Session {
+ public:
+  // Connects and waits until the coordinator answers. `model_roots` are for embedded workers;
+  // `command` names this command for others that want the data directory.
+  static absl::StatusOr<std::unique_ptr<Session>> Open(const SessionOptions& options,
+                                                       const std::string& command,
+                                                       const std::vector<std::string>& model_roots);
+  // Only reads: an embedded coordinator gets no workers.
+  static absl::StatusOr<std::unique_ptr<Session>> OpenToRead(SessionOptions options,
+                                                             const std::string& command);
+  ~Session();
+
+  Client& client() { return *client_; }
+  bool embedded() const { return cluster_ != nullptr; }
+  const std::string& data_dir() const { return data_dir_; }  // "" when not embedded
+
+  // For long calls: INTERRUPTED (kCancelled) after Ctrl-C, or the death of an embedded process.
+  absl::Status CheckGoOn() const;
+  void Stop();  // embedded processes end here
+
+ private:
+  Session() = default;
+  std::string data_dir_;
+  std::unique_ptr<EmbeddedCluster> cluster_;
+  std::unique_ptr<Client> client_;
+};
+
+// The error of Ctrl-C.
+absl::Status InterruptedError(std::string_view sentence);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_CLI_SESSION_H_
