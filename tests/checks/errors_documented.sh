@@ -9,7 +9,7 @@ STATUS_CODES=$(tr ' ' '\n' <<<'INVALID_ARGUMENT NOT_FOUND ALREADY_EXISTS DATA_LO
 OUT_OF_RANGE PERMISSION_DENIED RESOURCE_EXHAUSTED UNAUTHENTICATED UNIMPLEMENTED UNAVAILABLE INTERNAL UNKNOWN ABORTED')
 
 mapfile -t files < <(source_files 'storage/*.cc' 'storage/*.h' 'server/*.cc' 'server/*.h' 'worker/*.cc' 'worker/*.h' \
-  'client/*.cc' 'client/*.h' | grep -v '_test\.cc$')
+  'client/*.cc' 'client/*.h' | grep -vP '(?<!/self)_test\.cc$')
 
 # A token is any literal of several upper-case words, and the first literal handed to a function named ...Error or Refuse.
 used=$(python3 - "${files[@]}" <<'PYTHON'

@@ -10,7 +10,7 @@ command -v clang-tidy >/dev/null || die "clang-tidy is not installed; run deploy
 [ -f "$BUILD/compile_commands.json" ] || die "$BUILD/compile_commands.json is missing; run deploy/build.sh first"
 [ $# -gt 0 ] || set -- storage server/core worker/replay
 
-mapfile -t files < <(source_files "${@/%//*.cc}" | grep -v '_test\.cc$' || true)
+mapfile -t files < <(source_files "${@/%//*.cc}" | grep -vP '(?<!/self)_test\.cc$' || true)
 [ ${#files[@]} -gt 0 ] || die "no sources below: $*"
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
