@@ -267,6 +267,8 @@ absl::StatusOr<UnitOutcome> Group::Run(const Json& unit, const std::string& out_
   ASSAY_RETURN_IF_ERROR(EnsureDirectory(out_dir));
   std::string losses;
   for (int attempt = 1;; ++attempt) {
+    // Asked here too: a unit may be over before Drive asks.
+    if (impl_->options.interrupted && impl_->options.interrupted()) return Cancelled();
     absl::StatusOr<UnitOutcome> outcome = impl_->RunOnce(unit, out_dir, progress);
     if (outcome.ok()) {
       outcome->attempts = attempt;
