@@ -85,7 +85,7 @@ class Simulation {
     for (const char* name : {"m0", "m1", "m2", "m3"}) models_.push_back(w.AddModel(name));
     for (int i = 0; i < 3; ++i) {
       FakeWorker worker;
-      worker.id = "w" + std::to_string(i);
+      worker.id = std::string("w").append(std::to_string(i));
       if (i == 2) worker.capture = worker.replay = R"({"kernels":"other"})";
       workers_.push_back(worker);
     }
@@ -142,7 +142,7 @@ class Simulation {
     std::vector<std::string> candidates;
     for (size_t i = 0; i <= Below(3); ++i) candidates.push_back(models_[Below(models_.size())]);
     RunRow run =
-        w.Spec("q" + std::to_string(serial_++), models_[Below(models_.size())], candidates);
+        w.Spec(std::string("q").append(std::to_string(serial_++)), models_[Below(models_.size())], candidates);
     run.fresh = Below(2) == 0;
     w.Create(run);
   }

@@ -72,7 +72,7 @@ class World {
     run.reference.model = reference;
     for (size_t i = 0; i < candidates.size(); ++i) {
       CandidateRow candidate;
-      candidate.label = "c" + std::to_string(i);
+      candidate.label = std::string("c").append(std::to_string(i));
       candidate.source.model = candidates[i];
       run.candidates.push_back(candidate);
     }

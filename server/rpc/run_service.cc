@@ -55,7 +55,7 @@ absl::StatusOr<v1::Run> RunServiceImpl::Find(const std::string& id) const {
 }
 
 absl::StatusOr<v1::Run> RunServiceImpl::DoCreate(const v1::CreateRunRequest& request) {
-  CreateRun command;
+  assay::CreateRun command;
   ASSAY_ASSIGN_OR_RETURN(command.run, FromProto(request));
   ASSAY_RETURN_IF_ERROR(FillFromSuite(*engine_, &command.run));
   const Outcome outcome = engine_->Execute({"local", std::move(command)});

@@ -55,7 +55,8 @@ int CountRows(const Catalogue& catalogue) {
 std::string LiveLog(const std::string& dir) {
   std::string best;
   uint64_t size = 0;
-  for (const std::string& name : ListDirectory(dir + "/db").value()) {
+  const std::vector<std::string> names = ListDirectory(dir + "/db").value();
+  for (const std::string& name : names) {
     if (name.size() < 4 || name.substr(name.size() - 4) != ".log") continue;
     const std::string path = dir + "/db/" + name;
     if (const uint64_t bytes = FileSize(path).value(); bytes > size) {
