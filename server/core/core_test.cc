@@ -232,8 +232,8 @@ TEST(Core, AModelThatAWorkerLacksIsNeverOfferedToItAgain) {
 
 TEST(Core, AWorkerWithOtherKernelsGetsNoUnitOfTheRun) {
   World w;
-  const std::string ref = w.AddModel("ref"), a = w.AddModel("a");
-  const std::string run = w.Create(w.Spec("r1", ref, {a}));
+  const std::string ref = w.AddModel("ref");
+  const std::string run = w.Create(w.Spec("r1", ref, {ref}));
   FakeWorker one, two;
   two.id = "w1";
   two.replay = R"({"kernels":"other"})";

@@ -296,6 +296,9 @@ TEST(Rpc, ARunOverASocketEndsWithAReportThatVerifies) {
     Cluster cluster(dir);
     const std::string suite = cluster.AddPanel();
     create = RunRequest("r1", suite, cluster.AddModel("ref"), cluster.AddModel("cand"));
+    // ASSAY_KEEP_STORE=FOLDER keeps a small store: how tests/data/store-v1.tar.gz was made.
+    const bool small = std::getenv("ASSAY_KEEP_STORE") != nullptr;
+    if (small) create.mutable_spec()->set_filter("sentinel");
     auto runs = v1::RunService::NewStub(cluster.channel);
     v1::Run run;
     grpc::ClientContext context;
@@ -342,6 +345,7 @@ TEST(Rpc, ARunOverASocketEndsWithAReportThatVerifies) {
           F64FromBytes(cluster.Download(array.file().sha256()), "array").value();
       std::vector<double> want;
       for (const SuiteContext& c : suite_rows.contexts) {
+        if (small && !c.sentinel) continue;
         for (uint64_t r = 0; r + 1 < c.tokens.size(); ++r) want.push_back(F64At(4, c.index, r));
       }
       EXPECT_EQ(got, want);

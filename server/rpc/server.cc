@@ -1,6 +1,7 @@
 #include "server/rpc/server.h"
 
 #include <arpa/inet.h>
+#include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
@@ -114,6 +115,9 @@ Server::~Server() { Shutdown(0); }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(Engine* engine,
                                                       const ServerOptions& options) {
+  // Never released: tearing the whole library down with the last server waits up to ten seconds for
+  // its pollers.
+  [[maybe_unused]] static const bool library_kept = (grpc_init(), true);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   auto impl = std::make_unique<Impl>(engine);
