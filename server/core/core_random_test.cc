@@ -141,8 +141,8 @@ class Simulation {
     if (w.state.active_runs.size() > 3) return;
     std::vector<std::string> candidates;
     for (size_t i = 0; i <= Below(3); ++i) candidates.push_back(models_[Below(models_.size())]);
-    RunRow run =
-        w.Spec(std::string("q").append(std::to_string(serial_++)), models_[Below(models_.size())], candidates);
+    RunRow run = w.Spec(std::string("q").append(std::to_string(serial_++)),
+                        models_[Below(models_.size())], candidates);
     run.fresh = Below(2) == 0;
     w.Create(run);
   }

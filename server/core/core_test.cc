@@ -238,19 +238,19 @@ TEST(Core, AWorkerWithOtherKernelsGetsNoUnitOfTheRun) {
   two.id = "w1";
   two.replay = R"({"kernels":"other"})";
   two.capture = R"({"kernels":"other"})";
+  // Alone until its first replay unit, which pins the run's kernels.
   SyncAnswer answer = w.Sync(one);
   while (!answer.start.empty() &&
          w.state.units.at(answer.start[0].unit).kind != UnitKind::kReplay) {
-    // Once the first captures are given out, the other worker is of no use to this run.
-    if (w.state.units.at(answer.start[0].unit).kind != UnitKind::kPrepare) {
-      EXPECT_TRUE(w.Sync(two).start.empty());
-    }
     answer = w.Sync(one, {w.Good(answer.start[0])});
   }
   ASSERT_FALSE(answer.start.empty());
-  EXPECT_TRUE(w.Sync(two).start.empty());
-  EXPECT_TRUE(HasNote(w, "WORKER_IDENTITY_DIFFERS"));
   EXPECT_EQ(w.state.runs.at(run).replay_identity_json, one.replay);
+  // Captures, repeats and replays are left: all of them belong to the first one's kernels.
+  EXPECT_FALSE(w.state.ready_units.empty());
+  EXPECT_TRUE(w.Sync(two, {}, {}, 16).start.empty());
+  EXPECT_TRUE(HasNote(w, "WORKER_IDENTITY_DIFFERS"));
+  EXPECT_FALSE(w.Sync(one, {}, {answer.start[0].lease}, 16).start.empty());
 }
 
 TEST(Core, AnExpiredLeaseIsGivenAgainAndTheLateResultIsFenced) {
