@@ -127,10 +127,12 @@ CLI::App* AddOne(CLI::App& parent, CliContext& context, const std::string& name,
 }  // namespace
 
 void AddRunsCommand(CLI::App& app, CliContext& context) {
-  CLI::App* runs = app.add_subcommand("runs", "List runs, or show one with its units");
-  runs->require_subcommand(1);
-  AddOne(*runs, context, "list", "List runs, newest first",
-         "  assay runs list\n  assay runs list --server coordinator:7400 --json\n", ListRuns, false,
+  CLI::App* runs = AddOne(app, context, "runs", "List runs, newest first, or show one",
+                          "  assay runs\n  assay runs --server coordinator:7400 --json\n"
+                          "  assay runs show runs/1a2b --server coordinator:7400\n",
+                          ListRuns, false, false);
+  runs->require_subcommand(0, 1);
+  AddOne(*runs, context, "list", "List runs, newest first", "  assay runs list\n", ListRuns, false,
          false);
   AddOne(*runs, context, "show", "Show a run, its candidates and units",
          "  assay runs show runs/1a2b --server coordinator:7400\n", ShowRun, true, false);

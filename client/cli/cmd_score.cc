@@ -61,16 +61,11 @@ Json ResultDocument(const Json& run, const std::string& out, const FetchedRun& f
   return document;
 }
 
-void PrintWhere(const std::string& out, const FetchedRun& fetched, CliContext& context) {
+void PrintWhere(const std::string& out, CliContext& context) {
   context.Print("");
   context.Print(
       fmt::format("Results  {}  (summary.json, summary.csv, summary.md, VERIFY.md)", out));
-  for (const SummaryCandidate& candidate : fetched.candidates) {
-    if (candidate.receipt_id.empty()) continue;
-    context.Print(fmt::format("Sealed   {}  receipt {}", JoinPath(out, candidate.label),
-                              candidate.receipt_id));
-  }
-  context.Print(fmt::format("Check    assay verify {}", out));
+  context.Print(fmt::format("Check    assay verify {0} --key {0}/key.pub", out));
 }
 
 // Turns the ended run into output and an exit code.
@@ -99,7 +94,7 @@ absl::StatusOr<int> Finish(const ScoreCommand& command, const Json& run, Session
   session->Stop();
   context.PrintJson(ResultDocument(run, command.out, fetched));
   context.Print(fetched.summary.table);
-  PrintWhere(command.out, fetched, context);
+  PrintWhere(command.out, context);
   for (size_t i = 0; i < fetched.statuses.size(); ++i) {
     if (fetched.statuses[i].ok()) continue;
     context.Warn(fmt::format("candidate {} failed [{}]: {}", fetched.candidates[i].label,
@@ -128,9 +123,15 @@ absl::StatusOr<int> RunScore(const ScoreCommand& command, CliContext& context) {
   ASSAY_ASSIGN_OR_RETURN(const Json created,
                          CreateScoreRun(options, inputs, session.get(), context));
   const std::string name = created.value("name", "");
-  if (created.value("existing", false)) {
-    context.progress().Note(fmt::format("  {} was asked for before; its work is taken up", name));
+  if (RunHasEnded(created)) {
+    context.progress().Note(
+        fmt::format("  {} did this very work before; its results are fetched", name));
+    return Finish(command, created, session.get(), context);
   }
+  if (created.value("existing", false)) {
+    context.progress().Note(fmt::format("  {} was asked for before and goes on", name));
+  }
+  ASSAY_RETURN_IF_ERROR(session->StartWorkers());
   RunDisplay display(&context.progress());
   const absl::StatusOr<Json> run = session->client().WatchRun(
       name, [&](const Json& event) { display.OnEvent(event); },

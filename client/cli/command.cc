@@ -73,7 +73,10 @@ CLI::App* AddCommand(CLI::App& parent, CliContext& context, const std::string& n
 }
 
 void OnRun(CLI::App* command, CliContext& context, CommandAction action) {
-  command->final_callback([&context, action] { context.set_action(action); });
+  // A command with subcommands of its own acts only when none of them was chosen.
+  command->final_callback([command, &context, action] {
+    if (command->get_subcommands().empty()) context.set_action(action);
+  });
 }
 
 namespace {

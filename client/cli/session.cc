@@ -63,8 +63,14 @@ absl::StatusOr<std::unique_ptr<Session>> Session::OpenToRead(SessionOptions opti
 
 Session::~Session() { Stop(); }
 
+absl::Status Session::StartWorkers() {
+  return cluster_ != nullptr ? cluster_->StartWorkers() : absl::OkStatus();
+}
+
 absl::Status Session::CheckGoOn() const {
-  if (Interrupted()) return InterruptedError("stopped before the work was done");
+  if (Interrupted())
+    return InterruptedError(
+        "stopped before the work was done; run the same command again to go on");
   return cluster_ != nullptr ? cluster_->CheckAlive() : absl::OkStatus();
 }
 

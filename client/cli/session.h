@@ -26,7 +26,8 @@ void AddSessionOptions(CLI::App* command, SessionOptions* options);
 
 class Session {
  public:
-  // Connects and waits until the coordinator answers. `model_roots` are for embedded workers;
+  // Connects and waits until the coordinator answers. `model_roots` are for embedded workers, which
+  // StartWorkers starts;
   // `command` names this command for others that want the data directory.
   static absl::StatusOr<std::unique_ptr<Session>> Open(const SessionOptions& options,
                                                        const std::string& command,
@@ -39,6 +40,9 @@ class Session {
   Client& client() { return *client_; }
   bool embedded() const { return cluster_ != nullptr; }
   const std::string& data_dir() const { return data_dir_; }  // "" when not embedded
+
+  // Starts an embedded coordinator's workers; nothing for a running one.
+  absl::Status StartWorkers();
 
   // For long calls: INTERRUPTED (kCancelled) after Ctrl-C, or the death of an embedded process.
   absl::Status CheckGoOn() const;

@@ -14,23 +14,28 @@ namespace assay {
 absl::StatusOr<std::unique_ptr<EmbeddedCluster>> EmbeddedCluster::Start(
     const EmbeddedOptions& options) {
   std::unique_ptr<EmbeddedCluster> cluster(new EmbeddedCluster(options));
-  ASSAY_RETURN_IF_ERROR(cluster->StartAll());
+  ASSAY_RETURN_IF_ERROR(cluster->StartCoordinator());
   return cluster;
 }
 
-absl::Status EmbeddedCluster::StartAll() {
+absl::Status EmbeddedCluster::StartCoordinator() {
   ASSAY_ASSIGN_OR_RETURN(lock_, DataDirLock::Acquire(options_.data_dir, options_.command));
   ASSAY_ASSIGN_OR_RETURN(socket_, SocketPlace::Make(options_.data_dir));
   address_ = "unix:" + socket_->path();
-  const std::string programs =
-      options_.program_dir.empty() ? ProgramFolder() : options_.program_dir;
-  const std::string logs = JoinPath(options_.data_dir, "logs");
-  ASSAY_RETURN_IF_ERROR(EnsureDirectory(logs));
+  programs_ = options_.program_dir.empty() ? ProgramFolder() : options_.program_dir;
+  logs_ = JoinPath(options_.data_dir, "logs");
+  ASSAY_RETURN_IF_ERROR(EnsureDirectory(logs_));
   ASSAY_ASSIGN_OR_RETURN(
       coordinator_,
-      ChildProcess::Start(JoinPath(programs, "assayd"),
+      ChildProcess::Start(JoinPath(programs_, "assayd"),
                           {"--data", JoinPath(options_.data_dir, "store"), "--listen", address_},
-                          JoinPath(logs, "assayd.log")));
+                          JoinPath(logs_, "assayd.log")));
+  return absl::OkStatus();
+}
+
+absl::Status EmbeddedCluster::StartWorkers() {
+  const std::lock_guard lock(mutex_);
+  if (!workers_.empty()) return absl::OkStatus();
   for (int i = 0; i < options_.workers; ++i) {
     const std::string name = fmt::format("worker-{}", i);
     std::vector<std::string> arguments = {"--coordinator", address_,
@@ -44,8 +49,8 @@ absl::Status EmbeddedCluster::StartAll() {
     }
     ASSAY_ASSIGN_OR_RETURN(
         std::unique_ptr<ChildProcess> worker,
-        ChildProcess::Start(JoinPath(programs, "assay-worker"), std::move(arguments),
-                            JoinPath(logs, name + ".log")));
+        ChildProcess::Start(JoinPath(programs_, "assay-worker"), std::move(arguments),
+                            JoinPath(logs_, name + ".log")));
     workers_.push_back(std::move(worker));
   }
   return absl::OkStatus();

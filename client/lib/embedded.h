@@ -35,15 +35,18 @@ inline constexpr int kEmbeddedWorkersMax = 64;
 // assayd.sock. Everything ends with the object, and with the process, however it dies.
 class EmbeddedCluster {
  public:
-  // Locks the data directory and starts the processes; returns before they are ready.
+  // Locks the data directory and starts the coordinator; returns before it is ready.
   // DATA_DIR_IN_USE, PROGRAM_MISSING, PROGRAM_NOT_STARTED.
   static absl::StatusOr<std::unique_ptr<EmbeddedCluster>> Start(const EmbeddedOptions& options);
   ~EmbeddedCluster();  // Stop
 
+  // Starts the workers, once: when there is work for them.
+  absl::Status StartWorkers();
+
   const std::string& address() const { return address_; }
 
-  // OK while the coordinator and at least one worker live; COORDINATOR_DIED or WORKERS_DIED with
-  // the last lines of the log otherwise. Any thread.
+  // OK while the coordinator and, of the workers started, at least one live; COORDINATOR_DIED or
+  // WORKERS_DIED with the last lines of the log otherwise. Any thread.
   absl::Status CheckAlive();
 
   // Workers first, so that they give their units back; then the coordinator.
@@ -53,10 +56,10 @@ class EmbeddedCluster {
 
  private:
   explicit EmbeddedCluster(EmbeddedOptions options) : options_(std::move(options)) {}
-  absl::Status StartAll();
+  absl::Status StartCoordinator();
 
   const EmbeddedOptions options_;
-  std::string address_;
+  std::string address_, programs_, logs_;
   mutable std::mutex mutex_;
   std::unique_ptr<DataDirLock> lock_;
   std::unique_ptr<SocketPlace> socket_;
