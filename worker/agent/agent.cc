@@ -260,12 +260,15 @@ absl::Status Agent::SynchronizeLoop() {
     const int64_t sent_ms = clock_->MonotonicMillis();
     absl::StatusOr<v1::SynchronizeResponse> response = link_->Synchronize(request);
     if (response.ok()) {
+      const bool idle = request.free_slots() > 0 && response->start_size() == 0;
       if (!connected) LogLine("info", "connected to the coordinator");
       connected = true;
       complained = false;
       backoff.Reset();
       Handle(request, *response, sent_ms);
-      Pause(std::clamp<int64_t>(response->next_sync_ms(), 0, options_.busy_wait_ms));
+      // An idle worker waits inside the call, so that work that comes up reaches it at once.
+      const int64_t longest = idle ? options_.idle_pause_ms : options_.busy_wait_ms;
+      Pause(std::clamp<int64_t>(response->next_sync_ms(), 0, longest));
       continue;
     }
     if (IsFatal(response.status())) return response.status();

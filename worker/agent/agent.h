@@ -40,6 +40,7 @@ struct AgentOptions {
   int tp = 1;
   int64_t idle_wait_ms = 20'000;
   int64_t busy_wait_ms = 1'000;  // also the pace of progress
+  int64_t idle_pause_ms = 20;    // between two calls that brought nothing
   int64_t retry_first_ms = 200;  // after a failed call, then doubled
   int64_t retry_max_ms = 5'000;
   int64_t drain_grace_ms = 3'000;  // a unit may still finish after Stop

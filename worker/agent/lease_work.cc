@@ -98,8 +98,8 @@ absl::Status LeaseWorker::Work(ActiveLease* lease, const std::string& out_dir,
   if (local.fresh_ranks) ASSAY_RETURN_IF_ERROR(runner_->Restart());
   ASSAY_ASSIGN_OR_RETURN(const UnitOutcome outcome, RunUnit(lease, local.unit, out_dir));
   std::vector<OutputFile> files;
-  ASSAY_ASSIGN_OR_RETURN(const Json exported,
-                         ExportResult(lease->lease.kind(), outcome.result, out_dir, &files));
+  ASSAY_ASSIGN_OR_RETURN(const Json exported, ExportResult(local.unit.value("kind", ""),
+                                                           outcome.result, out_dir, &files));
   ASSAY_RETURN_IF_ERROR(Push(lease, files, result));
   result->set_result_json(exported.dump(-1, ' ', false, Json::error_handler_t::replace));
   Json counters = Json::array();
