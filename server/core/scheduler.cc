@@ -227,7 +227,7 @@ Fault StuckFault(const State& s, const UnitRow& unit, int64_t* wait_ms) {
   }
   if (!live) {
     return {"UNAVAILABLE", "WORKERS_UNAVAILABLE",
-            "no worker is connected; start assay-worker with --server pointing here"};
+            "no worker is connected; start assay-worker with --coordinator pointing here"};
   }
   if (!identity) {
     return {"UNAVAILABLE", "KERNEL_UNAVAILABLE",
@@ -290,7 +290,7 @@ void EndStuckRuns(Txn& t) {
                          (reference ? ref.model : waiting->model) +
                          "; put its files under a worker's --model-root or upload them"}
              : Fault{"UNAVAILABLE", "WORKERS_UNAVAILABLE",
-                     "no worker is connected; start assay-worker with --server pointing here"};
+                     "no worker is connected; start assay-worker with --coordinator pointing here"};
     t.s.run_stuck_since.erase(id);
     if (reference) {
       FailRun(t, &run, fault);
