@@ -77,15 +77,15 @@ void AddModelCommand(CLI::App& app, CliContext& context) {
       "Digest a model's files and register the manifest, on any host that has them. Workers find\n"
       "the files under their --model-root; with --upload the coordinator keeps them too.\n"
       "A GGUF file base.gguf can then be called models/base.",
-      "  assay model add /models/base.gguf --server coordinator:7400\n"
-      "  assay model add /models/base-folder --server coordinator:7400 --upload\n");
+      "  assay model add /models/base.gguf --server coordinator:7070\n"
+      "  assay model add /models/base-folder --server coordinator:7070 --upload\n");
   add->add_option("MODEL", command->model, "GGUF file or Hugging Face folder [@TRANSFORM]")
       ->required();
   add->add_flag("--upload", command->upload, "Upload the files as well");
   AddSessionOptions(add, &command->session);
   OnRun(add, context, [command, &context] { return AddModel(*command, context); });
   CLI::App* list = AddCommand(*model, context, "list", "List registered models",
-                              "  assay model list --server coordinator:7400\n");
+                              "  assay model list --server coordinator:7070\n");
   AddSessionOptions(list, &command->session);
   OnRun(list, context, [command, &context] { return ListModels(*command, context); });
 }

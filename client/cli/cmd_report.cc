@@ -136,12 +136,12 @@ void AddReportCommand(CLI::App& app, CliContext& context) {
   AddOne(*report, context, "list", "List reports", "  assay report list\n", ListReports, command,
          nullptr);
   AddOne(*report, context, "show", "Print report.json as it was sealed",
-         "  assay report show reports/1a2b... --server coordinator:7400\n", ShowReport, command,
+         "  assay report show reports/1a2b... --server coordinator:7070\n", ShowReport, command,
          "REPORT");
   CLI::App* fetch =
       AddOne(*report, context, "fetch",
              "Fetch report, execution record, receipt and position arrays into a folder",
-             "  assay report fetch reports/1a2b... --out result --server coordinator:7400\n",
+             "  assay report fetch reports/1a2b... --out result --server coordinator:7070\n",
              FetchOneReport, command, "REPORT");
   fetch->add_option("--out", command->out, "Folder for the result")->required();
   fetch->add_option("--label", command->label,
@@ -155,7 +155,7 @@ void AddReceiptCommand(CLI::App& app, CliContext& context) {
   AddOne(*receipt, context, "list", "List receipts", "  assay receipt list\n", ListReceipts,
          command, nullptr);
   AddOne(*receipt, context, "show", "Print receipt.json",
-         "  assay receipt show receipts/1a2b... --server coordinator:7400\n", ShowReceipt, command,
+         "  assay receipt show receipts/1a2b... --server coordinator:7070\n", ShowReceipt, command,
          "RECEIPT");
   CLI::App* fetch = AddOne(*receipt, context, "fetch", "Save receipt.json",
                            "  assay receipt fetch receipts/1a2b... --out receipt.json\n",

@@ -128,25 +128,25 @@ CLI::App* AddOne(CLI::App& parent, CliContext& context, const std::string& name,
 
 void AddRunsCommand(CLI::App& app, CliContext& context) {
   CLI::App* runs = AddOne(app, context, "runs", "List runs, newest first, or show one",
-                          "  assay runs\n  assay runs --server coordinator:7400 --json\n"
-                          "  assay runs show runs/1a2b --server coordinator:7400\n",
+                          "  assay runs\n  assay runs --server coordinator:7070 --json\n"
+                          "  assay runs show runs/1a2b --server coordinator:7070\n",
                           ListRuns, false, false);
   runs->require_subcommand(0, 1);
   AddOne(*runs, context, "list", "List runs, newest first", "  assay runs list\n", ListRuns, false,
          false);
   AddOne(*runs, context, "show", "Show a run, its candidates and units",
-         "  assay runs show runs/1a2b --server coordinator:7400\n", ShowRun, true, false);
+         "  assay runs show runs/1a2b --server coordinator:7070\n", ShowRun, true, false);
 }
 
 void AddWatchCommand(CLI::App& app, CliContext& context) {
   AddOne(app, context, "watch",
          "Follow a run until it ends. Exit code as for score; Ctrl-C leaves the run alone.",
-         "  assay watch runs/1a2b --server coordinator:7400\n", Watch, true, true);
+         "  assay watch runs/1a2b --server coordinator:7070\n", Watch, true, true);
 }
 
 void AddCancelCommand(CLI::App& app, CliContext& context) {
   AddOne(app, context, "cancel", "Cancel a run. What it has captured so far stays for later runs.",
-         "  assay cancel runs/1a2b --server coordinator:7400\n", Cancel, true, false);
+         "  assay cancel runs/1a2b --server coordinator:7070\n", Cancel, true, false);
 }
 
 }  // namespace assay

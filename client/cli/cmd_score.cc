@@ -156,7 +156,7 @@ void AddScoreCommand(CLI::App& app, CliContext& context) {
       "  assay score --reference bf16-folder --candidate q4_0.gguf --suite suite --out result --tp "
       "2\n"
       "  assay score --reference models/base --candidate models/base@rtn:bits=4,group=32 \\\n"
-      "      --suite suite --out result --server coordinator:7400 --json\n");
+      "      --suite suite --out result --server coordinator:7070 --json\n");
   AddScoreOptions(sub, &command->options);
   sub->add_option("--out", command->out, "Folder for the results")->required();
   SessionOptions& session = command->options.session;

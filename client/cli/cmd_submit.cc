@@ -30,7 +30,7 @@ void AddSubmitCommand(CLI::App& app, CliContext& context) {
       app, context, "submit",
       "Create a run at a coordinator and return. The same command again names the same run;\n"
       "assay score with the same options fetches its results.",
-      "  assay submit --server coordinator:7400 --reference models/base \\\n"
+      "  assay submit --server coordinator:7070 --reference models/base \\\n"
       "      --candidate models/base@rtn:bits=4,group=32 --suite suite\n");
   AddScoreOptions(command, options.get());
   command->add_option("--server", options->session.server, "Coordinator: HOST:PORT or unix:PATH")

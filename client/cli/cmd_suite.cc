@@ -124,12 +124,12 @@ void AddSuiteCommand(CLI::App& app, CliContext& context) {
   inspect->add_option("DIR", command->dir, "Suite folder")->required();
   OnRun(inspect, context, [command, &context] { return InspectSuite(*command, context); });
   CLI::App* add = AddCommand(*suite, context, "add", "Verify a suite folder and register it",
-                             "  assay suite add panel/suite --server coordinator:7400\n");
+                             "  assay suite add panel/suite --server coordinator:7070\n");
   add->add_option("DIR", command->dir, "Suite folder")->required();
   AddSessionOptions(add, &command->session);
   OnRun(add, context, [command, &context] { return AddSuite(*command, context); });
   CLI::App* list = AddCommand(*suite, context, "list", "List registered suites",
-                              "  assay suite list --server coordinator:7400\n");
+                              "  assay suite list --server coordinator:7070\n");
   AddSessionOptions(list, &command->session);
   OnRun(list, context, [command, &context] { return ListSuites(*command, context); });
 }

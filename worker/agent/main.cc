@@ -73,8 +73,8 @@ void AddFlags(CLI::App* app, WorkerFlags* flags) {
   app->add_flag("--no-capture", flags->no_capture, "Do not load the capture engine: replays only");
   app->footer(
       "Examples:\n"
-      "  assay-worker --coordinator 127.0.0.1:7400 --model-root /models\n"
-      "  assay-worker --coordinator 127.0.0.1:7400 --model-root /models --tp 2 --threads 8 "
+      "  assay-worker --coordinator 127.0.0.1:7070 --model-root /models\n"
+      "  assay-worker --coordinator 127.0.0.1:7070 --model-root /models --tp 2 --threads 8 "
       "--name gpu-box-1");
 }
 
