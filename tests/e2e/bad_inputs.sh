@@ -36,7 +36,7 @@ sed -e 's/LlamaForCausalLM/MambaForCausalLM/' -e 's/"model_type": "llama"/"model
   "$TINY/config.json" >"$WORK/unknown/config.json"
 ln -s "$TINY/model.safetensors" "$WORK/unknown/model.safetensors"
 run 3 score --reference "$TINY" --candidate "a=$WORK/unknown"
-refused UNKNOWN_ARCHITECTURE mamba llama
+refused UNKNOWN_ARCHITECTURE MambaForCausalLM LlamaForCausalLM
 
 note "a suite for another vocabulary"
 python3 "$ROOT/tests/e2e/make_suite.py" --out "$WORK/other-vocab" --vocab 4096

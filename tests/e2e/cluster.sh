@@ -20,11 +20,25 @@ cp -rL "$TINY" "$WORK/$WORKER_A/models/tiny"
 cp -r "$suite" "$WORK/$CLIENT/suite"
 for uid in $COORDINATOR $WORKER_A $WORKER_B $CLIENT; do chown -R "$uid:$uid" "$WORK/$uid"; done
 
+# as_user UID: sets AS to the words that run a command as that user (no function: a background one would hide the pid).
+as_user() {
+  AS=(setpriv --reuid "$1" --regid "$1" --clear-groups env -u ASSAY_DATA HOME="$WORK/$1" TMPDIR="$WORK/$1"
+    XDG_CACHE_HOME="$WORK/$1/cache" XDG_DATA_HOME="$WORK/$1/share")
+}
+
+# as UID COMMAND...: in the foreground.
 as() {
-  local uid=$1
+  as_user "$1"
   shift
-  setpriv --reuid "$uid" --regid "$uid" --clear-groups env -u ASSAY_DATA HOME="$WORK/$uid" TMPDIR="$WORK/$uid" \
-    XDG_CACHE_HOME="$WORK/$uid/cache" XDG_DATA_HOME="$WORK/$uid/share" "$@"
+  "${AS[@]}" "$@"
+}
+
+# background_as UID NAME COMMAND...
+background_as() {
+  as_user "$1"
+  local name=$2
+  shift 2
+  background "$name" "${AS[@]}" "$@"
 }
 
 note "the embedded mode, for comparison"
@@ -34,13 +48,13 @@ run 0 "$BIN/assay" score --reference "$TINY" --candidate "int4=$TINY@rtn:bits=4,
 note "assayd, two workers of different degree, a client"
 port=$(free_port)
 server=127.0.0.1:$port
-background assayd as $COORDINATOR "$WORK/bin/assayd" --data "$WORK/$COORDINATOR/data" --listen "$server" \
+background_as $COORDINATOR assayd "$WORK/bin/assayd" --data "$WORK/$COORDINATOR/data" --listen "$server" \
   --ready-file "$WORK/$COORDINATOR/ready" --lease-ms 3000
 coordinator=$PID
 within 30 test -s "$WORK/$COORDINATOR/ready" || { cat "$WORK/assayd.log"; fail "assayd did not start"; }
-background worker-a as $WORKER_A "$WORK/bin/assay-worker" --coordinator "$server" --name a --tp 2 --threads 1 \
+background_as $WORKER_A worker-a "$WORK/bin/assay-worker" --coordinator "$server" --name a --tp 2 --threads 1 \
   --model-root "$WORK/$WORKER_A/models" --cache "$WORK/$WORKER_A/cache"
-background worker-b as $WORKER_B "$WORK/bin/assay-worker" --coordinator "$server" --name b --tp 1 --threads 1 \
+background_as $WORKER_B worker-b "$WORK/bin/assay-worker" --coordinator "$server" --name b --tp 1 --threads 1 \
   --cache "$WORK/$WORKER_B/cache"
 worker_b=$PID
 
@@ -70,7 +84,7 @@ kill -TERM "$coordinator"
 wait "$coordinator" 2>/dev/null || true
 run 1 as $CLIENT "$WORK/bin/assay" runs --server "$server"
 refused SERVER_UNREACHABLE "$server"
-background assayd as $COORDINATOR "$WORK/bin/assayd" --data "$WORK/$COORDINATOR/data" --listen "$server" \
+background_as $COORDINATOR assayd "$WORK/bin/assayd" --data "$WORK/$COORDINATOR/data" --listen "$server" \
   --ready-file "$WORK/$COORDINATOR/ready" --lease-ms 3000
 rm -rf "$WORK/$CLIENT/out"
 run 0 as $CLIENT "$WORK/bin/assay" score --server "$server" --reference "$reference" --candidate "int4=$candidate" \

@@ -34,16 +34,17 @@ cp -r "$WORK/out" "$WORK/flipped"
 rm "$WORK/flipped/int4/positions/own/kl_ref_cand.f64"
 run 5 "$BIN/assay" verify "$WORK/flipped" --key "$key"
 
-note "another key"
+note "a key that did not sign it"
 openssl genpkey -algorithm ed25519 -out "$WORK/other.pem" 2>/dev/null
 openssl pkey -in "$WORK/other.pem" -pubout -out "$WORK/other.pub"
-run 6 "$BIN/assay" verify "$WORK/out" --key "$WORK/other.pub"
+run 5 "$BIN/assay" verify "$WORK/out" --key "$WORK/other.pub"
+grep -q KEY_MISMATCH "$WORK/stdout" || fail "the message does not say KEY_MISMATCH"
 
 note "captures made offline, then replayed"
 run 0 "$BIN/assay" capture --model "$TINY" --suite "$suite" --out "$WORK/ref" --threads 1
 run 0 "$BIN/assay" capture --model "$TINY@rtn:bits=4,group=32" --suite "$suite" --out "$WORK/cand" --threads 1
 replay() {
-  "$BIN/assay" replay --reference "$WORK/ref" --candidate "int4=$WORK/cand" --head "${HEAD:-$TINY}" \
+  "$BIN/assay" replay --reference "$WORK/ref" --candidate "int4=$WORK/cand" --head "$TINY" --candidate-head "$TINY" \
     --suite "${SUITE:-$suite}" --out "$WORK/replay" --threads 1
 }
 run 0 replay

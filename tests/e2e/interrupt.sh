@@ -4,12 +4,10 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 need_smollm2
 
-score() {
-  exec "$BIN/assay" score --reference "$MODEL" --candidate "int4=$MODEL@rtn:bits=4,group=32" --suite "$SMALL_SUITE" \
-    --out "$WORK/out" --threads 1 --unit-contexts 1
-}
+score=("$BIN/assay" score --reference "$MODEL" --candidate "int4=$MODEL@rtn:bits=4,group=32" --suite "$SMALL_SUITE"
+  --out "$WORK/out" --threads 1 --unit-contexts 1)
 note "interrupted while ranks work"
-background score score
+background score "${score[@]}"
 assay=$PID
 a_rank() { [ -n "$(children "$assay" assay-rank)" ]; }
 within 60 a_rank || fail "no rank was seen"
@@ -29,7 +27,7 @@ gone() {
 within 20 gone || fail "processes of the interrupted run are still there"
 
 note "the same command again"
-run 0 score
+run 0 "${score[@]}"
 run 0 "$BIN/assay" verify "$WORK/out" --key "$WORK/out/key.pub"
 
 note "as if it had never been interrupted"

@@ -92,7 +92,7 @@ need_smollm2() {
   MODEL=$ASSAY_SMOLLM2_GGUF
 }
 
-# background NAME COMMAND...: starts a program, its output in $WORK/NAME.log; sets PID.
+# background NAME PROGRAM...: starts a program (not a function: PID must be its own), its output in $WORK/NAME.log.
 background() {
   local name=$1
   shift

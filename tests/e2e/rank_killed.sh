@@ -4,16 +4,14 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 need_smollm2
 
-score() {
-  "$BIN/assay" score --reference "$MODEL" --candidate "int4=$MODEL@rtn:bits=4,group=32" --suite "$SMALL_SUITE" \
-    --out "$1" --data "$2" --threads 1 --tp 2 --workers 1 --unit-contexts 2
-}
+score=("$BIN/assay" score --reference "$MODEL" --candidate "int4=$MODEL@rtn:bits=4,group=32" --suite "$SMALL_SUITE"
+  --threads 1 --tp 2 --workers 1 --unit-contexts 2)
 
 note "undisturbed"
-run 0 score "$WORK/quiet" "$WORK/data-quiet"
+run 0 "${score[@]}" --out "$WORK/quiet" --data "$WORK/data-quiet"
 
 note "one rank killed soon after it starts, another one later"
-background score score "$WORK/killed" "$WORK/data-killed"
+background score "${score[@]}" --out "$WORK/killed" --data "$WORK/data-killed"
 assay=$PID
 a_rank() { rank=$(children "$assay" assay-rank | tail -n 1) && [ -n "$rank" ]; }
 kills=0

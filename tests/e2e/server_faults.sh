@@ -19,7 +19,7 @@ worker() {
 background score "$BIN/assay" score --server "$address" --reference "$TINY" \
   --candidate "int4=$TINY@rtn:bits=4,group=32" --suite "$suite" --out "$WORK/out" --unit-contexts 1
 score=$PID
-accepted() { grep -q '"RUNNING"\|QUEUED\|runs/' "$WORK/score.log" "$WORK/one.log"; }
+accepted() { "$BIN/assay" runs --server "$address" --json 2>/dev/null | grep -q '"runs/'; }
 within 30 accepted || fail "the run was not accepted"
 kill -KILL "$COORDINATOR_PID"
 wait "$COORDINATOR_PID" 2>/dev/null || true
