@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # The same bytes for every tensor-parallel degree, number of workers and unit size, on SmolLM2 and the small panel.
-# ASSAY_E2E_FULL=1 runs all 24 combinations instead of pairs that cover each value twice.
+# ASSAY_E2E_FULL=1 runs all 24 combinations instead of the pairs that cover every value.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 need_smollm2
 
 # tp workers unit-contexts; the first is what the others must equal.
-combinations=("1 1 16" "2 3 3" "4 1 1" "8 1 16" "1 3 1" "2 1 16" "4 3 3")
+combinations=("1 1 16" "2 3 3" "4 1 1" "8 1 16" "1 3 1" "2 1 16")
 if [ -n "${ASSAY_E2E_FULL:-}" ]; then
   combinations=()
   for tp in 1 2 4 8; do for workers in 1 3; do for unit in 16 3 1; do
