@@ -1,5 +1,8 @@
 # Build-wide options and compiler flags.
 
+# One kind of position-independent code for libraries and programs, so that both can read one precompiled header.
+add_compile_options(-fPIC)
+
 set(ASSAY_SANITIZE "" CACHE STRING "Sanitizers to build with, as given to -fsanitize")
 set(ASSAY_LIBTORCH "" CACHE PATH "A libtorch tree to use instead of Debian's libtorch-dev")
 
@@ -7,14 +10,21 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
+# worker/ adds -O3: only its kernels are worth the compile time.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+
 find_program(ASSAY_CCACHE ccache)
 if(ASSAY_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${ASSAY_CCACHE})
+  # ccache takes precompiled headers only with this sloppiness.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${ASSAY_CCACHE})
+  add_compile_options(-fpch-preprocess)
 endif()
 
+# -Wno-restrict: g++ 12 reports it falsely for "literal" + std::string.
 # -ffp-contract=off: a fused multiply-add appears only where the source says std::fma, so that the same source gives the
 # same bits under every instruction set.
-add_compile_options(-Wall -Wextra -Werror -Wno-unused-parameter -ffp-contract=off -fno-fast-math)
+add_compile_options(-Wall -Wextra -Werror -Wno-unused-parameter -Wno-restrict -ffp-contract=off -fno-fast-math)
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   add_compile_options(-g1)
 endif()

@@ -54,6 +54,19 @@ TEST(Core, ARunGoesThroughEveryPhaseAndIsSealed) {
   EXPECT_TRUE(w.state.active_runs.empty());
 }
 
+// Every repeat unit restarts rank processes, so small units must not multiply them.
+TEST(Core, AllSentinelsOfACaptureAreRepeatedInOneUnit) {
+  World w;
+  const std::string ref = w.AddModel("ref"), cand = w.AddModel("cand");
+  RunRow spec = w.Spec("r1", ref, {cand});
+  spec.unit_contexts = 1;
+  spec.sentinels = {0, 2, 3};
+  w.Create(spec);
+  const auto kinds = w.WorkAll({});
+  EXPECT_EQ(Count(kinds, UnitKind::kCapture), 8);
+  EXPECT_EQ(Count(kinds, UnitKind::kRepeat), 2);  // one a model
+}
+
 TEST(Core, TheSameRequestIsOneRunAndAnotherSpecIsRefused) {
   World w;
   const std::string ref = w.AddModel("ref");

@@ -56,12 +56,12 @@ void EnsurePrepare(Txn& t, const std::string& model) {
   AddUnit(t, std::move(unit));
 }
 
-// Cuts `contexts` into units of at most `size` contexts and `tokens` tokens.
+// Cuts `contexts` into units of at most `contexts_max` contexts and `tokens_max` tokens.
 std::vector<std::vector<int64_t>> Cut(const std::vector<int64_t>& contexts, const RunRow& run,
-                                      int64_t tokens_max) {
+                                      int64_t contexts_max, int64_t tokens_max) {
   const int64_t by_tokens =
       std::max<int64_t>(1, tokens_max / std::max<int64_t>(1, run.context_length));
-  const auto size = static_cast<size_t>(std::clamp<int64_t>(run.unit_contexts, 1, by_tokens));
+  const auto size = static_cast<size_t>(std::clamp<int64_t>(contexts_max, 1, by_tokens));
   std::vector<std::vector<int64_t>> parts;
   for (size_t at = 0; at < contexts.size(); at += size) {
     const size_t end = std::min(contexts.size(), at + size);
@@ -88,7 +88,11 @@ void EnsureCaptureUnits(Txn& t, const RunRow& run, const CaptureRow& capture, Un
   for (const int64_t index : contexts) {
     if (covered.count(index) == 0) missing.push_back(index);
   }
-  for (auto& part : Cut(missing, run, t.s.options.unit_tokens_max)) {
+  // A repeat starts the rank processes anew, which costs more than its few contexts: as few units
+  // as the token limit allows.
+  const int64_t contexts_max =
+      kind == UnitKind::kRepeat ? t.s.options.unit_tokens_max : run.unit_contexts;
+  for (auto& part : Cut(missing, run, contexts_max, t.s.options.unit_tokens_max)) {
     UnitRow unit;
     unit.kind = kind;
     unit.model = capture.model;
@@ -251,7 +255,7 @@ void EnsureRepeats(Txn& t, const RunRow& run, const OperandRow& op) {
 }
 
 void PlanReplay(Txn& t, RunRow* run) {
-  for (auto& part : Cut(run->contexts, *run, t.s.options.unit_tokens_max)) {
+  for (auto& part : Cut(run->contexts, *run, run->unit_contexts, t.s.options.unit_tokens_max)) {
     UnitRow unit;
     unit.kind = UnitKind::kReplay;
     unit.run = run->id;
@@ -282,7 +286,8 @@ void PlanNoise(Txn& t, RunRow* run) {
   if (run->repeat_sentinels) {
     for (const OperandRow* op : LiveOperands(run)) {
       if (!op->given_capture.empty() || !done.insert(op->capture).second) continue;
-      for (auto& part : Cut(Differing(t.s, *run, *op), *run, t.s.options.unit_tokens_max)) {
+      for (auto& part :
+           Cut(Differing(t.s, *run, *op), *run, run->unit_contexts, t.s.options.unit_tokens_max)) {
         UnitRow unit;
         unit.kind = UnitKind::kNoise;
         unit.run = run->id;

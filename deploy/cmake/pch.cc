@@ -1,0 +1,1 @@
+// Gives the precompiled headers of AssayTargets.cmake a target to live in.
