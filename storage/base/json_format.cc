@@ -60,7 +60,7 @@ const char* ShortEscape(uint32_t point) {
 }
 
 void AppendUnit(std::string& out, uint32_t unit) {
-  char buffer[8];
+  char buffer[16];  // room for any 32-bit value, so that the compiler sees it fits
   std::snprintf(buffer, sizeof(buffer), "\\u%04x", unit);
   out += buffer;
 }
