@@ -7,7 +7,7 @@ constexpr size_t kShownMax = 80;
 
 std::string Show(const Json& value) {
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-  if (text.size() > kShownMax) text = text.substr(0, kShownMax) + "...";
+  if (text.size() > kShownMax) text.replace(kShownMax, std::string::npos, "...");
   return text;
 }
 
