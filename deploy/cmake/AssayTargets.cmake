@@ -27,12 +27,16 @@ function(assay_pch name)
   endif()
 endfunction()
 
-# assay_library(NAME SOURCES... [DEPS targets...]): a static library.
+# assay_library(NAME SOURCES... [DEPS targets...]): a static library; with -O3 where ASSAY_KERNELS is set.
 function(assay_library name)
   cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PUBLIC ${ARG_DEPS})
-  assay_pch(${name})
+  if(ASSAY_KERNELS)
+    target_compile_options(${name} PRIVATE -O3)  # the precompiled headers are -O2 and could not be read
+  else()
+    assay_pch(${name})
+  endif()
 endfunction()
 
 # assay_test(NAME SOURCES... [DEPS targets...] [LABELS labels...] [TIMEOUT seconds]): one GoogleTest program, one ctest entry.
