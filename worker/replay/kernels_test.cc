@@ -24,7 +24,9 @@ double UlpOf(double x) {
   return std::nextafter(x, INFINITY) - x;
 }
 
+// Infinite for a NaN, so that a maximum over errors keeps it.
 double ErrorInUlp(double got, long double want) {
+  if (std::isnan(got)) return INFINITY;
   return static_cast<double>(std::fabs(static_cast<long double>(got) - want)) /
          UlpOf(static_cast<double>(want));
 }
@@ -126,6 +128,57 @@ TEST(Kernels, DivergenceTermsKeepRelativeAccuracy) {
   std::printf("kl terms %.2e, js terms %.2e (relative)\n", worst_kl, worst_js);
   EXPECT_LE(worst_kl, 1e-14);
   EXPECT_LE(worst_js, 1e-12);  // the 80-bit reference itself cancels
+}
+
+// A softcap adds no columns: leaves that are no multiple of eight against plain sums in 80 bits.
+// The cap is small, so that a column at -cap would weigh as much as a real one.
+TEST(Kernels, SoftcapOfALeafOfAnyLength) {
+  int count = 0;
+  const ReplayKernels* const* all = AllKernels(&count);
+  Random random;
+  for (int64_t n = 1; n <= 27; ++n) {
+    constexpr double kCap = 2.0;
+    std::vector<float> logits[2];
+    std::vector<long double> capped[2];
+    long double max[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
+    for (int side = 0; side < 2; ++side) {
+      for (int64_t i = 0; i < n; ++i) {
+        logits[side].push_back(static_cast<float>((random() - 0.5) * 8));
+        capped[side].push_back(kCap * tanhl(logits[side].back() / kCap));
+        max[side] = std::max(max[side], capped[side].back());
+      }
+      for (const long double x : capped[side]) sum[side] += expl(x - max[side]);
+    }
+    long double kl = 0, accept = 0;
+    int64_t beats = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const long double p = expl(capped[0][i] - max[0]) / sum[0];
+      const long double q = expl(capped[1][i] - max[1]) / sum[1];
+      kl += p * (logl(p) - logl(q));
+      accept += std::min(p, q);
+      beats += capped[1][i] > capped[1][0] ? 1 : 0;
+    }
+    for (int k = 0; k < count; ++k) {
+      SCOPED_TRACE(testing::Message() << all[k]->isa << ", " << n << " columns");
+      SideLeaf side[2];
+      for (int s = 0; s < 2; ++s) {
+        all[k]->side_f32(logits[s].data(), n, kCap, 0, &side[s]);
+        EXPECT_NEAR(side[s].tail, static_cast<double>(sum[s] - 1), 1e-13);
+        EXPECT_EQ(side[s].ties, 1);
+      }
+      const PairRow row{side[0].max,
+                        side[1].max,
+                        static_cast<double>(logl(sum[0])),
+                        static_cast<double>(logl(sum[1])),
+                        side[1].observed,
+                        0};
+      PairLeaf pair;
+      all[k]->pair_f32(logits[0].data(), logits[1].data(), n, kCap, row, &pair);
+      EXPECT_NEAR(pair.kl_ref_cand, static_cast<double>(kl), 1e-13);
+      EXPECT_NEAR(pair.accept, static_cast<double>(accept), 1e-13);
+      EXPECT_EQ(pair.beats, beats);
+    }
+  }
 }
 
 TEST(Kernels, EveryInstructionSetGivesTheSameBits) {
