@@ -1,6 +1,7 @@
 #include "storage/base/json.h"
 
-#include <set>
+#include <cmath>
+#include <unordered_set>
 #include <vector>
 
 #include "storage/base/files.h"
@@ -10,27 +11,42 @@
 namespace assay {
 namespace {
 
-// Sees every token before the document is built; refuses duplicates and deep nesting without
-// recursion.
-class StrictChecker : public nlohmann::json_sax<Json> {
+// Builds the document token by token; refuses duplicates and deep nesting without recursion. An
+// ordered_json object searches all its keys for each new one, so members are collected here and
+// handed over when their object ends: a header of a million tensors must not take hours.
+class StrictBuilder : public nlohmann::json_sax<Json> {
  public:
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool null() override { return Add(nullptr); }
+  bool boolean(bool value) override { return Add(value); }
+  bool number_integer(number_integer_t value) override { return Add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return Add(value); }
   bool number_float(number_float_t value, const string_t& text) override {
-    if (std::isfinite(value)) return true;
+    if (std::isfinite(value)) return Add(value);
     return Fail("number " + text.substr(0, 40) + " does not fit in a double");
   }
-  bool string(string_t&) override { return true; }
-  bool binary(binary_t&) override { return true; }
-  bool start_object(std::size_t) override { return Push(true); }
-  bool end_object() override { return Pop(); }
-  bool start_array(std::size_t) override { return Push(false); }
-  bool end_array() override { return Pop(); }
+  bool string(string_t& value) override { return Add(std::move(value)); }
+  bool binary(binary_t&) override { return Fail("binary values are no JSON"); }
+  bool start_object(std::size_t) override { return Push(); }
+  bool end_object() override {
+    Frame frame = Pop();
+    Json object = Json::object();
+    auto& members = object.get_ref<Json::object_t&>();
+    members.reserve(frame.values.size());
+    for (size_t i = 0; i < frame.values.size(); ++i) {
+      members.emplace_back(std::move(frame.names[i]), std::move(frame.values[i]));
+    }
+    return Add(std::move(object));
+  }
+  bool start_array(std::size_t) override { return Push(); }
+  bool end_array() override {
+    Json array = Json::array();
+    array.get_ref<Json::array_t&>() = Pop().values;
+    return Add(std::move(array));
+  }
   bool key(string_t& name) override {
-    if (!keys_.back().insert(name).second)
+    if (!frames_.back().seen.insert(name).second)
       return Fail("key \"" + name.substr(0, 80) + "\" appears twice in one object");
+    frames_.back().names.push_back(std::move(name));
     return true;
   }
   bool parse_error(std::size_t position, const std::string&,
@@ -42,17 +58,34 @@ class StrictChecker : public nlohmann::json_sax<Json> {
   }
 
   const std::string& failure() const { return failure_; }
+  Json Take() { return std::move(root_); }
 
  private:
-  bool Push(bool) {
-    keys_.emplace_back();
-    if (keys_.size() > static_cast<size_t>(kJsonDepthMax)) {
+  // An object or array that has not ended; `names` and `seen` only for objects.
+  struct Frame {
+    std::vector<std::string> names;
+    std::unordered_set<std::string> seen;
+    std::vector<Json> values;
+  };
+
+  bool Push() {
+    frames_.emplace_back();
+    if (frames_.size() > static_cast<size_t>(kJsonDepthMax)) {
       return Fail("nested deeper than " + std::to_string(kJsonDepthMax) + " levels");
     }
     return true;
   }
-  bool Pop() {
-    keys_.pop_back();
+  Frame Pop() {
+    Frame frame = std::move(frames_.back());
+    frames_.pop_back();
+    return frame;
+  }
+  bool Add(Json value) {
+    if (frames_.empty()) {
+      root_ = std::move(value);
+    } else {
+      frames_.back().values.push_back(std::move(value));
+    }
     return true;
   }
   bool Fail(std::string why) {
@@ -60,7 +93,8 @@ class StrictChecker : public nlohmann::json_sax<Json> {
     return false;
   }
 
-  std::vector<std::set<std::string>> keys_;
+  std::vector<Frame> frames_;
+  Json root_;
   std::string failure_;
 };
 
@@ -72,11 +106,11 @@ absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view name) {
     return InvalidError("JSON_INVALID",
                         where + ": starts with a byte-order mark; save it as plain UTF-8");
   }
-  StrictChecker checker;
-  if (!Json::sax_parse(text.begin(), text.end(), &checker)) {
-    return InvalidError("JSON_INVALID", where + ": " + checker.failure());
+  StrictBuilder builder;
+  if (!Json::sax_parse(text.begin(), text.end(), &builder)) {
+    return InvalidError("JSON_INVALID", where + ": " + builder.failure());
   }
-  return Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  return builder.Take();
 }
 
 absl::StatusOr<Json> ReadJsonFile(const std::string& path, uint64_t max_bytes) {

@@ -22,6 +22,24 @@ TEST(JsonParseTest, DeepNestingIsRefusedWithoutRecursion) {
   EXPECT_TRUE(ParseJson(std::string(64, '[') + std::string(64, ']'), "ok").ok());
 }
 
+// What is read is what was written, in its order; a flat object of very many keys is no trap (a
+// search of all earlier keys for each one would not end within the test's time).
+TEST(JsonParseTest, KeepsOrderAndValuesOfLargeDocuments) {
+  constexpr int kKeys = 500'000;
+  std::string text = "{";
+  for (int i = 0; i < kKeys; ++i) {
+    text += (i > 0 ? ",\"model.layers.0.weight." : "\"model.layers.0.weight.") +
+            std::to_string((i * 7919LL) % kKeys) + "\":" + std::to_string(i);
+  }
+  const auto parsed = ParseJson(text + "}", "large");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  ASSERT_EQ(parsed->size(), static_cast<size_t>(kKeys));
+  EXPECT_EQ(parsed->dump(), text + "}");
+  const char* mixed = R"({"b":[1,-2,[],{}],"a":{"x":null,"w":[true,"t",18446744073709551615]}})";
+  EXPECT_EQ(ParseJson(mixed, "mixed")->dump(), mixed);
+  EXPECT_EQ(*ParseJson("7", "number"), Json(7));
+}
+
 // The example of RFC 8785 section 3.2.2 and 3.2.3.
 TEST(CanonicalJsonTest, Rfc8785Example) {
   const Json doc = *ParseJson(

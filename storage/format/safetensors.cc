@@ -223,9 +223,12 @@ uint64_t SafetensorsEntry::bytes() const {
 
 std::string SafetensorsHeader(const std::vector<SafetensorsEntry>& entries) {
   Json header = Json::object();
+  // Appended without a search for an equal name: there may be very many, all different.
+  auto& members = header.get_ref<Json::object_t&>();
+  members.reserve(entries.size());
   uint64_t at = 0;
   for (const SafetensorsEntry& entry : entries) {
-    Json& out = header[entry.name];
+    Json& out = members.emplace_back(entry.name, Json()).second;
     out["dtype"] = std::string(DTypeName(entry.dtype));
     out["shape"] = entry.shape;
     out["data_offsets"] = {at, at + entry.bytes()};
