@@ -11,6 +11,7 @@
 #include "assay/store/v1/records.pb.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/base/utf8.h"
 
 namespace assay {
 namespace {
@@ -39,7 +40,10 @@ struct Writer {
     const FieldDescriptor* f = FieldOf(*m, number);
     const auto* r = m->GetReflection();
     if constexpr (std::same_as<T, std::string>) {
-      r->SetString(m, f, value);
+      // Protobuf writes text that is no UTF-8 and then refuses to read it: one bad message would
+      // make the whole store unreadable.
+      const bool text = f->type() == FieldDescriptor::TYPE_STRING;
+      r->SetString(m, f, text && !IsUtf8(value) ? ScrubUtf8(value) : value);
     } else if constexpr (std::same_as<T, bool>) {
       r->SetBool(m, f, value);
     } else if constexpr (std::same_as<T, double>) {
@@ -60,7 +64,7 @@ struct Writer {
     const auto* r = m->GetReflection();
     for (const T& value : values) {
       if constexpr (std::same_as<T, std::string>) {
-        r->AddString(m, f, value);
+        r->AddString(m, f, IsUtf8(value) ? value : ScrubUtf8(value));
       } else if constexpr (std::same_as<T, int64_t>) {
         r->AddInt64(m, f, value);
       } else if constexpr (std::same_as<T, uint32_t>) {

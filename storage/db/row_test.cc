@@ -32,6 +32,20 @@ RunRow FullRun() {
   return run;
 }
 
+// Protobuf does not read back text that is no UTF-8: such a row would damage the whole store.
+TEST(Row, TextThatIsNoUtf8CanBeReadBack) {
+  RunRow run = FullRun();
+  run.error = {"INTERNAL", "X", "tensor \xff\xc3\xa9 is cut \xe2\x82"};
+  run.heads = {"own\xff"};
+  const auto back = DecodeRow(EncodeRow(run), "run");
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(std::get<RunRow>(*back).error.message, "tensor ?\xc3\xa9 is cut ??");
+  EXPECT_EQ(std::get<RunRow>(*back).heads.at(0), "own?");
+  // Bytes are bytes.
+  const Row node = DecodeRow(EncodeRow(LogNodeRow{1, 2, "\xff\xfe"}), "node").value();
+  EXPECT_EQ(std::get<LogNodeRow>(node).hash, "\xff\xfe");
+}
+
 TEST(Row, RoundTripsNestedFields) {
   const RunRow run = FullRun();
   const Row back = DecodeRow(EncodeRow(run), "run").value();
