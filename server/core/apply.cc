@@ -42,9 +42,10 @@ struct Dispatcher {
   void operator()(const CancelRun& c) { Answer(core::DoCancelRun(t, c)); }
   void operator()(const AddResources& c) { out.status = Add(t, c); }
   void operator()(const Synchronize& c) { Answer(core::DoSynchronize(t, c)); }
-  void operator()(const Tick&) { core::DoTick(t); }
+  void operator()(const Tick& c) { core::DoTick(t, c); }
   void operator()(const SealDone& c) { out.status = core::DoSealDone(t, c); }
   void operator()(const SealFailed& c) { out.status = core::DoSealFailed(t, c); }
+  void operator()(const DocumentFailed& c) { core::DoDocumentFailed(t, c); }
   void operator()(const Start& c) { core::DoStart(t, c); }
 };
 

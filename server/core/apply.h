@@ -50,6 +50,7 @@ struct LeaseResult {
                   // says
 };
 struct Synchronize {
+  uint64_t call = 0;  // order in which the process began its workers' calls; 0: not said
   std::string worker, incarnation, build, host_json;
   int64_t tp = 1;
   std::string replay_identity, capture_identity;
@@ -58,8 +59,11 @@ struct Synchronize {
   std::vector<LeaseProgress> leases;
   std::vector<LeaseResult> results;
 };
-// Expires leases, notices lost workers, ends waits. Every second or so.
-struct Tick {};
+// Expires leases, notices lost workers, ends waits. Every second or so. `disk_low`: no work is
+// given out, because results could not be stored; runs say so, and fail when it stays so.
+struct Tick {
+  bool disk_low = false;
+};
 // A candidate's report is built, its blobs are durable; rows hold report, receipt, log nodes. Ends
 // the candidate, and the run with its last one.
 struct SealDone {
@@ -77,6 +81,12 @@ struct SealFailed {
   size_t candidate = 0;
   Fault error;
 };
+// The document of a lease just granted cannot be made, so the worker will never hear of the lease.
+// Counted as a failure of the unit: an error that stays poisons it instead of being tried for ever.
+struct DocumentFailed {
+  std::string lease;
+  Fault error;
+};
 // First command of a process: leases of earlier epochs are void. Answer: nothing.
 struct Start {
   std::string store_id;  // used when the store is new
@@ -84,7 +94,8 @@ struct Start {
 
 struct Command {
   std::string principal;  // who asks: "local", a token's name, "coordinator"
-  std::variant<CreateRun, CancelRun, AddResources, Synchronize, Tick, SealDone, SealFailed, Start>
+  std::variant<CreateRun, CancelRun, AddResources, Synchronize, Tick, SealDone, SealFailed,
+               DocumentFailed, Start>
       body;
 };
 

@@ -130,6 +130,8 @@ class World {
                {"rows", kContextLength - 1},
                {"width", 4}});
         }
+        json["identity"] =
+            ParseJson(state.captures.at(unit.capture).identity_json, "identity").value();
         break;
       }
       case UnitKind::kReplay:
@@ -183,6 +185,7 @@ class World {
         done.candidate = i;
         done.report.id = Sha256Hex("report" + row.candidates[i].fingerprint);
         done.report.fingerprint = row.candidates[i].fingerprint;
+        done.report.run = run;
         done.report.receipt = done.receipt.id =
             Sha256Hex("receipt" + row.candidates[i].fingerprint);
         done.receipt.report = done.report.id;

@@ -91,7 +91,7 @@ void EnsureCaptureUnits(Txn& t, const RunRow& run, const CaptureRow& capture, Un
   // A repeat starts the rank processes anew, which costs more than its few contexts: as few units
   // as the token limit allows.
   const int64_t contexts_max =
-      kind == UnitKind::kRepeat ? t.s.options.unit_tokens_max : run.unit_contexts;
+      kind == UnitKind::kRepeat ? t.s.options.unit_contexts_max : run.unit_contexts;
   for (auto& part : Cut(missing, run, contexts_max, t.s.options.unit_tokens_max)) {
     UnitRow unit;
     unit.kind = kind;
@@ -185,6 +185,28 @@ bool CaptureIsDead(const State& s, const RunRow& run, const OperandRow& op) {
   return other && *other != capture.identity_json;
 }
 
+// Replays of a run must all have seen the same captures: once one is given out, none may move.
+bool ReplayBegun(const State& s, const RunRow& run) {
+  const auto it = s.units_of_run.find(run.id);
+  return it != s.units_of_run.end() &&
+         std::any_of(it->second.begin(), it->second.end(), [&](uint64_t id) {
+           const UnitState state = s.units.at(id).state;
+           return state == UnitState::kLeased || state == UnitState::kDone;
+         });
+}
+
+// Replay units that were READY with the files of a capture that is given up.
+void BlockReplays(Txn& t, const RunRow& run) {
+  const auto it = t.s.units_of_run.find(run.id);
+  if (it == t.s.units_of_run.end()) return;
+  for (const uint64_t id : it->second) {
+    UnitRow unit = t.s.units.at(id);
+    if (unit.kind != UnitKind::kReplay || unit.state != UnitState::kReady) continue;
+    unit.state = UnitState::kBlocked;
+    t.Put(unit);
+  }
+}
+
 // Brings one operand as far as it can get now. False: it waits for something.
 bool AdvanceOperand(Txn& t, RunRow* run, OperandRow* op) {
   if (!op->given_capture.empty()) {
@@ -202,11 +224,12 @@ bool AdvanceOperand(Txn& t, RunRow* run, OperandRow* op) {
     return false;
   }
   op->head = model.head;
-  if (!op->capture.empty() && CaptureIsDead(t.s, *run, *op)) {
+  if (!op->capture.empty() && CaptureIsDead(t.s, *run, *op) && !ReplayBegun(t.s, *run)) {
     t.Event(run, EventKind::kNote, "CAPTURE_MOVED",
             "no live worker with the kernels of captures/" + op->capture + " has models/" +
                 op->model + "; another worker's kernels are used");
     op->capture.clear();
+    BlockReplays(t, *run);
   }
   if (op->capture.empty()) ChooseCapture(t, run, op);
   if (op->capture.empty()) return false;
@@ -239,11 +262,15 @@ void EnsureRepeats(Txn& t, const RunRow& run, const OperandRow& op) {
     return;
   const CaptureRow& capture = t.s.captures.at(op.capture);
   if (capture.origin != "native" || !HasFiles(t.s, op.capture, 0, run.sentinels)) return;
-  // A repeat that was poisoned is not tried again: the noise floor then says "not measured".
+  // A repeat that was poisoned is not tried again by runs that were there then: their noise floor
+  // says "not measured".
   if (const auto it = t.s.units_of_capture.find(op.capture); it != t.s.units_of_capture.end()) {
     for (const uint64_t id : it->second) {
       const UnitRow& unit = t.s.units.at(id);
-      if (unit.kind == UnitKind::kRepeat && unit.state == UnitState::kPoisoned) return;
+      if (unit.kind == UnitKind::kRepeat && unit.state == UnitState::kPoisoned &&
+          unit.id > run.serial) {
+        return;
+      }
     }
   }
   // Kernels that are gone cannot repeat anything.
@@ -255,7 +282,11 @@ void EnsureRepeats(Txn& t, const RunRow& run, const OperandRow& op) {
 }
 
 void PlanReplay(Txn& t, RunRow* run) {
-  for (auto& part : Cut(run->contexts, *run, run->unit_contexts, t.s.options.unit_tokens_max)) {
+  // The unit's document names a file per operand and context.
+  const auto operands = static_cast<int64_t>(LiveOperands(run).size());
+  const int64_t contexts_max =
+      std::min(run->unit_contexts, t.s.options.unit_files_max / std::max<int64_t>(1, operands));
+  for (auto& part : Cut(run->contexts, *run, contexts_max, t.s.options.unit_tokens_max)) {
     UnitRow unit;
     unit.kind = UnitKind::kReplay;
     unit.run = run->id;

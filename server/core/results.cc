@@ -49,6 +49,14 @@ absl::Status ApplyFiles(Txn& t, const UnitRow& unit, const Json& result) {
   ASSAY_RETURN_IF_ERROR(fields.CheckObject());
   ASSAY_ASSIGN_OR_RETURN(const Json* files, fields.Array("files"));
   const CaptureRow& capture = t.s.captures.at(unit.capture);
+  // The lease was given for the kernels that the worker announced; these are the ones that ran.
+  ASSAY_ASSIGN_OR_RETURN(const Json* identity, fields.Object("identity"));
+  ASSAY_ASSIGN_OR_RETURN(const std::string identity_json, CanonicalJson(*identity));
+  if (identity_json != capture.identity_json) {
+    return PreconditionError(
+        "KERNEL_DIFFERS", "capture result: made by other kernels than captures/" + capture.id +
+                              " was begun with; restart the worker, so that it says what it has");
+  }
   const int64_t rows = t.s.suites.at(capture.suite).context_length - 1;
   std::vector<CaptureFileRow> out;
   std::set<int64_t> indices;
@@ -71,6 +79,17 @@ absl::Status ApplyFiles(Txn& t, const UnitRow& unit, const Json& result) {
       out.size() != unit.contexts.size()) {
     return InvalidError("RESULT_INVALID",
                         "capture result: the files are not those of the unit's contexts");
+  }
+  const auto model = t.s.models.find(capture.model);
+  if (model != t.s.models.end() && !model->second.head.empty()) {
+    const int64_t hidden = t.s.heads.at(model->second.head).hidden;
+    for (const CaptureFileRow& row : out) {
+      if (row.width == hidden) continue;
+      return InvalidError("RESULT_INVALID", "capture result: context " + std::to_string(row.index) +
+                                                " has " + std::to_string(row.width) +
+                                                " columns, the model's head " +
+                                                std::to_string(hidden));
+    }
   }
   for (const CaptureFileRow& row : out) t.Put(row);
   return absl::OkStatus();
@@ -144,15 +163,16 @@ bool CandidateOf(std::string operand, size_t* index) {
   return true;
 }
 
-// A refused row in one candidate fails that candidate alone; the unit goes on without it.
+// A refused row in one candidate fails that candidate alone; the unit goes on without it. False
+// when the operand is no candidate of this lease. Units that ran side by side may all name a
+// candidate: the first one fails it, the others merely go on.
 bool BlameCandidate(Txn& t, const UnitRow& unit, const LeaseResult& outcome) {
   size_t index = 0;
   if (unit.kind != UnitKind::kReplay || !CandidateOf(outcome.error_operand, &index)) return false;
-  RunRow run = t.s.runs.at(unit.run);
-  if (IsTerminal(run.state) || index >= run.candidates.size() ||
-      run.candidates[index].state != CandidateState::kWaiting) {
+  if (std::find(unit.candidates.begin(), unit.candidates.end(), index) == unit.candidates.end())
     return false;
-  }
+  RunRow run = t.s.runs.at(unit.run);
+  if (IsTerminal(run.state) || run.candidates[index].state != CandidateState::kWaiting) return true;
   FailCandidate(t, &run, index, outcome.error);
   Reconcile(t, run.id);
   return true;
@@ -161,7 +181,7 @@ bool BlameCandidate(Txn& t, const UnitRow& unit, const LeaseResult& outcome) {
 Ack TakeFailure(Txn& t, WorkerState& worker, UnitRow unit, const LeaseResult& outcome) {
   const std::string& reason = outcome.error.reason;
   const Ack ack{outcome.lease, AckKind::kAccepted, ""};
-  if (reason == "MODEL_NOT_HERE") {
+  if (reason == "MODEL_NOT_HERE" && !unit.model.empty()) {
     worker.models_absent.insert(unit.model);
     CloseLease(t, outcome.lease, reason, UnitState::kReady);
     ReconcileAll(t);
@@ -224,6 +244,19 @@ void PoisonUnit(Txn& t, UnitRow unit, const Fault& error) {
       return;
     }
   }
+}
+
+void DoDocumentFailed(Txn& t, const DocumentFailed& command) {
+  const auto lease = t.s.leases.find(command.lease);
+  if (lease == t.s.leases.end()) return;
+  UnitRow unit = t.s.units.at(lease->second.unit);
+  ++unit.failures;
+  unit.error = command.error;
+  t.Put(unit);
+  const bool last = unit.failures >= t.s.options.failures_max;
+  CloseLease(t, command.lease, command.error.reason,
+             last ? UnitState::kPoisoned : UnitState::kReady);
+  if (last) PoisonUnit(t, t.s.units.at(unit.id), command.error);
 }
 
 Ack TakeResult(Txn& t, WorkerState& worker, const LeaseResult& outcome) {

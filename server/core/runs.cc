@@ -8,6 +8,7 @@
 #include "storage/base/json.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/format/capture.h"
 
 namespace assay {
 namespace {
@@ -101,6 +102,13 @@ absl::Status CheckOperand(const State& s, const OperandRow& source, const RunRow
     return InvalidError("RUN_INVALID",
                         who + ": captures/" + source.given_capture + " is of another suite");
   }
+  if (capture->second.cut_point != kDefaultCutPoint) {
+    return InvalidError("CUT_POINT_DIFFERS", who + ": captures/" + source.given_capture +
+                                                 " was taken at \"" + capture->second.cut_point +
+                                                 "\"; a head is applied to rows taken at \"" +
+                                                 std::string(kDefaultCutPoint) +
+                                                 "\" only, capture it there");
+  }
   const auto files = s.files.find(source.given_capture);
   for (const int64_t index : run.contexts) {
     if (files == s.files.end() || files->second[0].count(index) == 0) {
@@ -164,6 +172,23 @@ absl::Status CheckRun(const State& s, const RunRow& run) {
   return CheckOperand(s, run.reference, run, "reference");
 }
 
+// What to say beside a reused report that connected workers would not make again: they have other
+// kernels than the run that it comes from.
+std::string OtherKernelsNow(const State& s, const std::string& report) {
+  const auto row = s.reports.find(report);
+  const auto run = row == s.reports.end() ? s.runs.end() : s.runs.find(row->second.run);
+  if (run == s.runs.end() || run->second.replay_identity_json.empty()) return "";
+  bool any = false;
+  for (const auto& [id, w] : s.workers) {
+    if (!w.live || w.replay_identity.empty()) continue;
+    if (w.replay_identity == run->second.replay_identity_json) return "";
+    any = true;
+  }
+  return any ? ", by kernels that no connected worker has now; ask for a fresh run to have it "
+               "computed by theirs"
+             : "";
+}
+
 void ReuseReports(Txn& t, RunRow* run) {
   for (CandidateRow& candidate : run->candidates) {
     candidate.fingerprint = WorkFingerprint(*run, candidate);
@@ -175,7 +200,7 @@ void ReuseReports(Txn& t, RunRow* run) {
     ++t.s.counters.reports_reused;
     t.Event(run, EventKind::kCandidate, "REPORT_REUSED",
             "candidate " + candidate.label + ": identical work was sealed before as reports/" +
-                found->second);
+                found->second + OtherKernelsNow(t.s, found->second));
   }
 }
 
@@ -354,7 +379,6 @@ void DropUnneeded(Txn& t, const RunRow& ended) {
                       unit.state == UnitState::kLeased;
     if (!open || !WaitingRun(t.s, unit).empty()) continue;
     if (unit.state == UnitState::kLeased) {
-      t.s.leases[unit.lease].cancel = true;
       CloseLease(t, unit.lease, "cancelled", UnitState::kDropped);
       t.effects.wake_workers = true;
     } else {

@@ -46,6 +46,7 @@ std::string_view UnitKindName(UnitKind kind) {
 namespace core {
 namespace {
 
+constexpr int64_t kProgressMax = int64_t{1} << 40;
 constexpr size_t kReplacedMax = 16;  // earlier incarnations remembered per worker
 
 std::string LeaseId(const State& s, const UnitRow& unit) {
@@ -142,8 +143,7 @@ void GrantUnit(Txn& t, WorkerState& w, UnitRow unit, SyncAnswer* answer) {
                             w.incarnation,
                             t.now.mono_ms + t.s.options.lease_ms,
                             0,
-                            static_cast<int64_t>(unit.contexts.size()),
-                            false};
+                            static_cast<int64_t>(unit.contexts.size())};
   ++t.s.counters.leases_granted;
   answer->start.push_back({unit.lease, unit.id, waiting});
 }
@@ -180,24 +180,54 @@ void LoseLeases(Txn& t, WorkerState& w, std::string_view outcome) {
   }
 }
 
+// The worker that has been lost for longest; none when all live.
+std::map<std::string, WorkerState>::iterator LongestLost(State& s) {
+  auto found = s.workers.end();
+  for (auto it = s.workers.begin(); it != s.workers.end(); ++it) {
+    if (it->second.live || !it->second.leases.empty()) continue;
+    if (found == s.workers.end() || it->second.seen_mono_ms < found->second.seen_mono_ms)
+      found = it;
+  }
+  return found;
+}
+
+// Makes room for a new name: hosts that are named anew at each start must not fill the list.
+void ForgetLostWorker(State& s) {
+  if (s.workers.size() < s.options.workers_max) return;
+  if (const auto lost = LongestLost(s); lost != s.workers.end()) s.workers.erase(lost);
+}
+
 absl::Status Register(Txn& t, const Synchronize& c) {
   const auto known = t.s.workers.find(c.worker);
-  if (known == t.s.workers.end() && t.s.workers.size() >= t.s.options.workers_max) {
-    return ExhaustedError("TOO_MANY_WORKERS",
-                          std::to_string(t.s.workers.size()) + " workers are known already");
+  if (known == t.s.workers.end() && t.s.workers.size() >= t.s.options.workers_max &&
+      LongestLost(t.s) == t.s.workers.end()) {
+    return ExhaustedError("TOO_MANY_WORKERS", std::to_string(t.s.workers.size()) +
+                                                  " workers are connected already; stop one first");
   }
-  if (known != t.s.workers.end() && known->second.replaced.count(c.incarnation) != 0) {
+  if (known != t.s.workers.end() &&
+      std::find(known->second.replaced.begin(), known->second.replaced.end(), c.incarnation) !=
+          known->second.replaced.end()) {
     return PreconditionError("WORKER_REPLACED", "another process has registered as workers/" +
                                                     c.worker +
                                                     " since; give each worker its own id");
   }
+  // An older call that still waits here, perhaps on a connection that is long dead, knows nothing
+  // of the leases given since: it would call them lost.
+  if (known != t.s.workers.end() && known->second.incarnation == c.incarnation && c.call != 0 &&
+      c.call < known->second.call) {
+    return Error(absl::StatusCode::kAborted, "CALL_SUPERSEDED",
+                 "workers/" + c.worker + " has called again since; the newer call counts");
+  }
+  if (known == t.s.workers.end()) ForgetLostWorker(t.s);
   WorkerState& w = t.s.workers[c.worker];
+  w.call = std::max(w.call, c.call);
   const bool was_live =
       w.live && w.replay_identity == c.replay_identity && w.capture_identity == c.capture_identity;
   if (w.incarnation != c.incarnation) {
     LoseLeases(t, w, "lost");
-    if (!w.incarnation.empty() && w.replaced.size() < kReplacedMax)
-      w.replaced.insert(w.incarnation);
+    if (!w.incarnation.empty()) w.replaced.push_back(w.incarnation);
+    if (w.replaced.size() > kReplacedMax) w.replaced.pop_front();
+    w.call = c.call;
     w.models_absent.clear();
     w.models_present.clear();
   }
@@ -221,7 +251,7 @@ Fault StuckFault(const State& s, const UnitRow& unit, int64_t* wait_ms) {
   *wait_ms = s.options.worker_wait_ms;
   bool live = false, identity = false;
   for (const auto& [id, w] : s.workers) {
-    if (!w.live || w.replay_identity.empty()) continue;
+    if (!w.live || w.draining || w.replay_identity.empty()) continue;
     live = true;
     identity = identity || HasIdentity(s, w, unit);
   }
@@ -280,7 +310,7 @@ void EndStuckRuns(Txn& t) {
     }
     const int64_t since = t.s.run_stuck_since.emplace(id, t.now.mono_ms).first->second;
     const bool live = std::any_of(t.s.workers.begin(), t.s.workers.end(), [](const auto& w) {
-      return w.second.live && !w.second.replay_identity.empty();
+      return w.second.live && !w.second.draining && !w.second.replay_identity.empty();
     });
     if (t.now.mono_ms - since < (live ? t.s.options.model_wait_ms : t.s.options.worker_wait_ms))
       continue;
@@ -298,6 +328,29 @@ void EndStuckRuns(Txn& t) {
       FailCandidate(t, &run, index, fault);
       Reconcile(t, id);
     }
+  }
+}
+
+// Nothing is given out while the disk is low: every active run says so once, and fails by name when
+// nobody makes room.
+void WaitForDisk(Txn& t) {
+  if (!t.s.disk_low_since) t.s.disk_low_since = t.now.mono_ms;
+  const bool over = t.now.mono_ms - *t.s.disk_low_since >= t.s.options.disk_wait_ms;
+  for (const std::string& id : std::set<std::string>(t.s.active_runs)) {
+    RunRow run = t.s.runs.at(id);
+    if (run.state == RunState::kSealing) continue;
+    if (over) {
+      FailRun(t, &run,
+              {"RESOURCE_EXHAUSTED", "DISK_LOW",
+               "the coordinator's disk stayed nearly full; make room there and start the run again "
+               "(finished captures are kept)"});
+      continue;
+    }
+    const uint64_t before = run.revision;
+    t.NoteOnce(&run, "DISK_LOW",
+               "the coordinator's disk is nearly full: no work is given out until there is room; "
+               "delete something there, or give --min-free-bytes a smaller value");
+    if (run.revision != before) t.Put(run);
   }
 }
 
@@ -360,6 +413,8 @@ absl::StatusOr<SyncAnswer> DoSynchronize(Txn& t, const Synchronize& c) {
     }
     listed.insert(progress.lease);
     lease->second.expires_mono_ms = t.now.mono_ms + t.s.options.lease_ms;
+    // Ranks count contexts or positions, as they say.
+    if (progress.total > 0) lease->second.total = std::min(progress.total, kProgressMax);
     lease->second.done = std::clamp<int64_t>(progress.done, 0, lease->second.total);
     answer.renewed.push_back(progress.lease);
   }
@@ -372,10 +427,12 @@ absl::StatusOr<SyncAnswer> DoSynchronize(Txn& t, const Synchronize& c) {
   return answer;
 }
 
-void DoTick(Txn& t) {
+void DoTick(Txn& t, const Tick& c) {
+  bool lost = false;
   for (auto& [id, w] : t.s.workers) {
     if (w.live && t.now.mono_ms - w.seen_mono_ms > t.s.options.lease_ms) {
       w.live = false;
+      lost = true;
       LoseLeases(t, w, "expired");
     }
   }
@@ -387,6 +444,12 @@ void DoTick(Txn& t) {
     ++t.s.counters.leases_expired;
     CloseLease(t, id, "expired", UnitState::kReady);
   }
+  if (lost) ReconcileAll(t);  // captures may have to move to other kernels
+  if (c.disk_low) {
+    WaitForDisk(t);
+    return;  // whatever waits, waits for the disk
+  }
+  t.s.disk_low_since.reset();
   EndStuckUnits(t);
   EndStuckRuns(t);
 }

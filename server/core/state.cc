@@ -19,6 +19,7 @@ struct Absorber {
     if (IsTerminal(r.state)) {
       s.active_runs.erase(r.id);
       s.run_stuck_since.erase(r.id);
+      s.noted.erase(s.noted.lower_bound({r.id, ""}), s.noted.lower_bound({r.id + '\0', ""}));
     } else {
       s.active_runs.insert(r.id);
     }
@@ -37,7 +38,13 @@ struct Absorber {
   }
   void operator()(const ReportRow& r) {
     s.reports[r.id] = r;
-    if (!r.fingerprint.empty()) s.report_of_work[r.fingerprint] = r.id;
+    if (r.fingerprint.empty()) return;
+    // Fresh runs may have sealed the same work anew: the newest counts, in whatever order rows
+    // come.
+    const auto [it, added] = s.report_of_work.emplace(r.fingerprint, r.id);
+    if (added) return;
+    const ReportRow& other = s.reports.at(it->second);
+    if (std::pair(r.create_ms, r.id) > std::pair(other.create_ms, other.id)) it->second = r.id;
   }
   void operator()(const ReceiptRow& r) { s.receipts[r.id] = r; }
   void operator()(const RequestIdRow& r) { s.requests[r.key] = r; }

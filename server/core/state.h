@@ -7,7 +7,9 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -31,11 +33,13 @@ struct CoreOptions {
   int64_t unit_contexts = 16;    // default contexts per unit
   int64_t unit_contexts_max = 4096;
   int64_t unit_tokens_max = 250'000;  // tokens in one unit; keeps its document below 3 MiB
+  int64_t unit_files_max = 10'000;    // hidden files that a replay unit names: likewise
   int64_t failures_max = 3;           // failures of one unit before it is POISONED
   int64_t model_wait_ms =
       30'000;  // no live worker has the model: wait this long, then MODEL_UNAVAILABLE
   int64_t worker_wait_ms =
       600'000;  // no live worker may take a unit: wait this long, then WORKERS_UNAVAILABLE
+  int64_t disk_wait_ms = 600'000;  // the disk is low: active runs wait this long, then DISK_LOW
   size_t active_runs_max = 10'000;
   size_t candidates_max = 64;
   size_t workers_max = 4096;
@@ -47,18 +51,18 @@ struct WorkerState {
   int64_t tp = 0;
   std::string replay_identity, capture_identity;  // canonical JSON; "" = cannot do that
   bool draining = false, live = false;
+  uint64_t call = 0;  // the newest one handled
   int64_t seen_mono_ms = 0, seen_unix_ms = 0;
   std::set<std::string> models_absent, models_present;
   std::set<std::string> leases;
-  std::set<std::string> replaced;  // earlier incarnations
+  std::deque<std::string> replaced;  // earlier incarnations, the last few
 };
 
 struct LeaseState {
   uint64_t unit = 0;
   std::string worker, incarnation;
   int64_t expires_mono_ms = 0;
-  int64_t done = 0, total = 0;  // contexts, as reported
-  bool cancel = false;
+  int64_t done = 0, total = 0;  // as reported: contexts or positions
 };
 
 // Counts since start, for metrics.
@@ -98,6 +102,7 @@ struct State {
   std::map<std::string, LeaseState> leases;
   std::map<uint64_t, int64_t> stuck_since;  // READY unit nobody may take -> mono ms
   std::map<std::string, int64_t> run_stuck_since;
+  std::optional<int64_t> disk_low_since;                // mono ms
   std::set<std::pair<std::string, std::string>> noted;  // (run, text) notes already made
   CoreCounters counters;
 

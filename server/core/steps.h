@@ -36,7 +36,7 @@ std::vector<OperandRow*> LiveOperands(RunRow* run);
 
 // scheduler.cc
 absl::StatusOr<SyncAnswer> DoSynchronize(Txn& t, const Synchronize& command);
-void DoTick(Txn& t);
+void DoTick(Txn& t, const Tick& command);
 void DoStart(Txn& t, const Start& command);
 bool MayTake(const State& s, const WorkerState& worker, const UnitRow& unit);
 // Puts a leased unit back (or drops it) and forgets the lease. `outcome` goes into the attempt.
@@ -45,6 +45,7 @@ void CloseLease(Txn& t, const std::string& lease, std::string_view outcome, Unit
 // results.cc
 Ack TakeResult(Txn& t, WorkerState& worker, const LeaseResult& outcome);
 void PoisonUnit(Txn& t, UnitRow unit, const Fault& error);
+void DoDocumentFailed(Txn& t, const DocumentFailed& command);
 
 // A run that waits for the unit, for logs; "" for none.
 std::string WaitingRun(const State& s, const UnitRow& unit);
