@@ -20,7 +20,7 @@
 namespace assay {
 namespace {
 
-constexpr int kExitDamaged = 20;
+constexpr int kExitDamaged = 20, kExitFailed = 1;
 constexpr int64_t kWaitStepMs =
     500;  // how often a long poll looks whether its caller is still there
 constexpr size_t kBatchMax = 256;
@@ -48,7 +48,7 @@ Engine::Engine(EngineOptions options) : options_(std::move(options)) {
   if (!options_.fatal) {
     options_.fatal = [](const absl::Status& status) {
       LogJson("fatal", MessageOf(status), {{"reason", ReasonOf(status)}});
-      std::_Exit(kExitDamaged);
+      std::_Exit(ReasonOf(status) == "STORE_DAMAGED" ? kExitDamaged : kExitFailed);
     };
   }
 }
@@ -167,56 +167,80 @@ uint64_t Engine::WaitChange(uint64_t version, int64_t ms) {
 void Engine::VetResults(Synchronize* command) {
   for (LeaseResult& result : command->results) {
     if (result.result_json.empty()) continue;
-    UnitRow unit;
+    UnitExpectation expected;
     const bool found = Read([&](const State& s) {
       const auto lease = s.leases.find(result.lease);
       if (lease == s.leases.end()) return false;
-      unit = s.units.at(lease->second.unit);
+      expected = ExpectationOf(s, s.units.at(lease->second.unit));
       return true;
     });
     if (!found) continue;
-    if (const absl::Status status = VetResult(*blobs_, unit, result.result_json); !status.ok()) {
+    if (const absl::Status status = VetResult(*blobs_, expected, result.result_json);
+        !status.ok()) {
       result.vetting = {"INVALID_ARGUMENT", ReasonOf(status), MessageOf(status)};
     }
   }
 }
 
-absl::StatusOr<std::vector<LeaseDocument>> Engine::Documents(const SyncAnswer& answer) {
-  std::vector<LeaseDocument> out;
-  for (const Grant& grant : answer.start) {
-    const std::string suite_id =
-        Read([&](const State& s) { return SuiteOfUnit(s, s.units.at(grant.unit)); });
-    std::shared_ptr<const Suite> suite;
-    if (!suite_id.empty()) {
-      ASSAY_ASSIGN_OR_RETURN(suite, suites_->Get(suite_id));
-    }
-    LeaseDocument document;
-    document.grant = grant;
+absl::StatusOr<LeaseDocument> Engine::Document(const Grant& grant) {
+  const std::string suite_id =
+      Read([&](const State& s) { return SuiteOfUnit(s, s.units.at(grant.unit)); });
+  std::shared_ptr<const Suite> suite;
+  if (!suite_id.empty()) {
+    ASSAY_ASSIGN_OR_RETURN(suite, suites_->Get(suite_id));
+  }
+  LeaseDocument document;
+  document.grant = grant;
+  try {
     absl::StatusOr<std::string> text = Read([&](const State& s) -> absl::StatusOr<std::string> {
       document.unit = s.units.at(grant.unit);
       return BuildUnitDocument(s, document.unit, suite.get());
     });
-    if (!text.ok()) return text.status();
-    document.unit_json = *std::move(text);
-    out.push_back(std::move(document));
+    ASSAY_ASSIGN_OR_RETURN(document.unit_json, std::move(text));
+  } catch (const std::exception& error) {
+    return InternalError("UNIT_DOCUMENT_FAILED", "unit " + std::to_string(grant.unit) + ": " +
+                                                     error.what() +
+                                                     "; this is a bug, please report it");
   }
+  return document;
+}
+
+std::vector<LeaseDocument> Engine::Documents(SyncAnswer* answer) {
+  std::vector<LeaseDocument> out;
+  std::vector<Grant> kept;
+  for (const Grant& grant : answer->start) {
+    absl::StatusOr<LeaseDocument> document = Document(grant);
+    if (document.ok()) {
+      kept.push_back(grant);
+      out.push_back(*std::move(document));
+      continue;
+    }
+    const absl::Status& status = document.status();
+    LogJson("error", MessageOf(status), {{"reason", ReasonOf(status)}, {"unit", grant.unit}});
+    const Fault fault{std::string(absl::StatusCodeToString(status.code())), ReasonOf(status),
+                      MessageOf(status)};
+    Execute({"coordinator", DocumentFailed{grant.lease, fault}});
+  }
+  answer->start = std::move(kept);
   return out;
 }
 
 absl::StatusOr<SyncResult> Engine::Sync(Synchronize command, int64_t wait_ms,
                                         const std::function<bool()>& cancelled) {
+  command.call = ++calls_;
   VetResults(&command);
-  if (draining_ || guard_->low()) command.free_slots = 0;
+  const int64_t slots = command.free_slots;
   const int64_t deadline = options_.clock->MonotonicMillis() + wait_ms;
   while (true) {
     const uint64_t seen = version_;
+    command.free_slots = draining_ || guard_->low() ? 0 : slots;
     Outcome outcome = Execute({"worker:" + command.worker, command});
     if (!outcome.status.ok()) return outcome.status;
     SyncResult result;
     result.answer = std::get<SyncAnswer>(std::move(outcome.answer));
     const int64_t left = deadline - options_.clock->MonotonicMillis();
     if (!result.answer.empty() || left <= 0 || draining_ || stopping_) {
-      ASSAY_ASSIGN_OR_RETURN(result.start, Documents(result.answer));
+      result.start = Documents(&result.answer);
       return result;
     }
     command.results.clear();
@@ -271,7 +295,7 @@ void Engine::TickLoop() {
     }
     if (stopping_) return;
     guard_->Tend();
-    Execute({"coordinator", Tick{}});
+    Execute({"coordinator", Tick{guard_->low()}});
   }
 }
 

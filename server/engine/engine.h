@@ -45,7 +45,8 @@ struct EngineOptions {
   uint64_t max_blob_bytes = uint64_t{64} << 30;
   int64_t tick_ms = 500;
   Clock* clock = nullptr;  // null: the real one
-  // A failed commit: must not return. Null: logs and ends the process with code 20.
+  // A failed commit: must not return. Null: logs and ends the process, with code 20 when
+  // the store is damaged, else 1.
   std::function<void(const absl::Status&)> fatal;
 };
 
@@ -125,7 +126,10 @@ class Engine {
   void Perform(const Effects& effects);
   absl::Status Gate(const Command& command) const;
   void VetResults(Synchronize* command);
-  absl::StatusOr<std::vector<LeaseDocument>> Documents(const SyncAnswer& answer);
+  absl::StatusOr<LeaseDocument> Document(const Grant& grant);
+  // Documents of the leases that `answer` starts; one that cannot be made is taken out of it and
+  // counts as a failure of its unit.
+  std::vector<LeaseDocument> Documents(SyncAnswer* answer);
   void TickLoop();
 
   EngineOptions options_;
@@ -147,6 +151,7 @@ class Engine {
   std::mutex change_mutex_;
   std::condition_variable change_cv_;
   std::atomic<uint64_t> version_{1};
+  std::atomic<uint64_t> calls_{0};  // Sync calls begun
   std::atomic<bool> draining_{false}, stopping_{false};
   std::thread ticker_;
 };

@@ -195,6 +195,22 @@ absl::StatusOr<std::optional<RepeatedCapture>> RepeatOf(const SealRows& rows,
   return out;
 }
 
+// Canonical JSON holds integers up to 2^53; what workers count or say may be larger.
+Json WithoutHugeIntegers(const Json& value) {
+  constexpr uint64_t kExact = uint64_t{1} << 53;
+  if (value.is_object() || value.is_array()) {
+    Json out = value;
+    for (Json& item : out) item = WithoutHugeIntegers(item);
+    return out;
+  }
+  if (value.is_number_unsigned() && value.get<uint64_t>() > kExact)
+    return std::to_string(value.get<uint64_t>());
+  if (value.is_number_integer() && !value.is_number_unsigned() &&
+      value.get<int64_t>() < -static_cast<int64_t>(kExact))
+    return std::to_string(value.get<int64_t>());
+  return value;
+}
+
 Json AttemptJson(const AttemptRow& a) {
   Json json = {{"worker", a.worker},       {"incarnation", a.incarnation},
                {"build", a.build},         {"tp", a.tp},
@@ -203,7 +219,7 @@ Json AttemptJson(const AttemptRow& a) {
                {"outcome", a.outcome},     {"compute_ms", a.wall_ms}};
   const auto parsed = [](const std::string& text) {
     const auto value = ParseJson(text, "record");
-    return value.ok() ? *value : Json(nullptr);
+    return value.ok() ? WithoutHugeIntegers(*value) : Json(nullptr);
   };
   json["host"] = a.host_json.empty() ? Json(nullptr) : parsed(a.host_json);
   json["counters"] = a.counters_json.empty() ? Json(nullptr) : parsed(a.counters_json);

@@ -29,6 +29,8 @@ absl::Status PutArrays(const std::string& head, const PositionArrays& arrays, Bl
   return absl::OkStatus();
 }
 
+constexpr std::chrono::milliseconds kDiskRetry{1000};
+
 std::string HashText(const DigestBytes& hash) { return std::string(hash.begin(), hash.end()); }
 
 }  // namespace
@@ -82,7 +84,7 @@ void Sealer::SealRun(const std::string& run) {
     });
     if (!open) continue;
     const auto start = std::chrono::steady_clock::now();
-    const absl::Status status = SealCandidate(run, i);
+    const absl::Status status = SealWhenThereIsRoom(run, i);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     {
       std::lock_guard<std::mutex> lock(mutex_);
@@ -95,6 +97,29 @@ void Sealer::SealRun(const std::string& run) {
     const Fault fault{std::string(absl::StatusCodeToString(status.code())), ReasonOf(status),
                       MessageOf(status)};
     engine_->Execute({"coordinator", SealFailed{run, i, fault}});
+  }
+}
+
+// Everything is computed by now: a disk that is full for a while must not cost the result.
+absl::Status Sealer::SealWhenThereIsRoom(const std::string& run, size_t candidate) {
+  const auto give_up = std::chrono::steady_clock::now() +
+                       std::chrono::milliseconds(engine_->options().core.disk_wait_ms);
+  for (bool said = false;; said = true) {
+    absl::Status status;
+    try {
+      status = SealCandidate(run, candidate);
+    } catch (const std::exception& error) {  // must not end the process, and every later start
+      status = InternalError("SEAL_FAILED", std::string("sealing ended with an exception: ") +
+                                                error.what() + "; this is a bug, please report it");
+    }
+    if (status.code() != absl::StatusCode::kResourceExhausted) return status;
+    if (!said) {
+      LogJson("warn", "sealing waits for room: " + MessageOf(status),
+              {{"reason", ReasonOf(status)}, {"run", "runs/" + run}});
+    }
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (cv_.wait_for(lock, kDiskRetry, [this] { return stop_; })) return status;
+    if (std::chrono::steady_clock::now() >= give_up) return status;
   }
 }
 

@@ -29,6 +29,7 @@ class Sealer {
  private:
   void Loop();
   void SealRun(const std::string& run);
+  absl::Status SealWhenThereIsRoom(const std::string& run, size_t candidate);
   absl::Status SealCandidate(const std::string& run, size_t candidate);
 
   Engine* engine_;

@@ -17,6 +17,10 @@ absl::StatusOr<Suite> SuiteCache::Load(const std::string& manifest_sha256) const
                          ParseSuiteManifest(manifest, "suites/" + manifest_sha256));
   // Laid out as the published folder so that one reader, with all its checks, reads every suite.
   const std::string folder = JoinPath(work_dir_, manifest_sha256);
+  struct Cleanup {
+    const std::string& folder;
+    ~Cleanup() { RemoveTree(folder).IgnoreError(); }
+  } cleanup{folder};
   ASSAY_RETURN_IF_ERROR(RemoveTree(folder));
   ASSAY_RETURN_IF_ERROR(EnsureDirectory(folder, 0750));
   ASSAY_RETURN_IF_ERROR(WriteFile(JoinPath(folder, "suite-manifest.json"), manifest));
@@ -32,9 +36,7 @@ absl::StatusOr<Suite> SuiteCache::Load(const std::string& manifest_sha256) const
     ASSAY_RETURN_IF_ERROR(EnsureDirectory(DirName(path), 0750));
     ASSAY_RETURN_IF_ERROR(WriteFile(path, tokens));
   }
-  absl::StatusOr<Suite> suite = ReadSuite(folder);
-  RemoveTree(folder).IgnoreError();
-  return suite;
+  return ReadSuite(folder);
 }
 
 absl::StatusOr<std::shared_ptr<const Suite>> SuiteCache::Get(const std::string& manifest_sha256) {
