@@ -7,6 +7,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <memory>
 
@@ -39,7 +40,9 @@ std::string WaitForEnd(int signal_fd, int parent_fd) {
     if ((fds[0].revents & POLLIN) != 0) return "signal";
     if (parent_fd >= 0 && fds[1].revents != 0) {
       char byte = 0;
-      if (::read(parent_fd, &byte, 1) == 0) return "parent has gone";
+      const ssize_t n = ::read(parent_fd, &byte, 1);
+      if (n == 0) return "parent has gone";
+      if (n < 0 && errno != EINTR && errno != EAGAIN) return "--parent-fd cannot be read";
     }
   }
 }
