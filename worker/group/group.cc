@@ -30,11 +30,12 @@ absl::Status Cancelled() {
   return Error(absl::StatusCode::kCancelled, "CANCELLED", "the unit was cancelled");
 }
 
-// Losing a rank is nobody's input's fault: the unit deserves another try.
+// Losing a rank is nobody's input's fault: the unit deserves another try. GROUP_RANK_FAILED only
+// points at another rank, whose own error counts when it gave one.
 bool Retryable(const absl::Status& status) {
   const std::string reason = ReasonOf(status);
   return reason == "RANK_DIED" || reason == "RANK_HUNG" || reason == "COLLECTIVE_FAILED" ||
-         reason == "RANK_START_FAILED";
+         reason == "RANK_START_FAILED" || reason == "GROUP_RANK_FAILED";
 }
 
 absl::Status CheckOptions(GroupOptions* options) {

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "storage/base/bf16.h"
+#include "storage/base/build_info.h"
 #include "storage/base/clock.h"
 #include "storage/base/digest.h"
 #include "storage/base/files.h"
@@ -395,6 +397,53 @@ TEST_F(GroupTest, OptionsAndProgramsAreChecked) {
   const absl::Status status = Group::Start(options).status();
   EXPECT_EQ(ReasonOf(status), "RANK_START_FAILED");
   EXPECT_THAT(MessageOf(status), HasSubstr("ended with code 1"));
+}
+
+// A rank that only saw another one fail answers first; the error named is the other's own.
+TEST_F(GroupTest, TheErrorNamedIsThatOfTheRankThatFailed) {
+  const std::string program = dir_ + "/fake-rank";
+  ASSERT_TRUE(WriteFile(program, R"(#!/bin/bash
+printf '{"op":"hello","v":1,"build":")" +
+                                     BuildId() + R"(","pid":%d}\n' $$ >&3
+read -r init <&3
+printf '{"op":"ready","identity":{"replay":{},"capture":null}}\n' >&3
+while read -r line <&3; do
+  case $line in *shutdown*) exit 0 ;; esac
+  id=${line#*'"id":'}
+  case $init in
+    *'"rank":0'*) code=ABORTED reason=GROUP_RANK_FAILED ;;
+    *) code=RESOURCE_EXHAUSTED reason=DISK_FULL; sleep 0.3 ;;
+  esac
+  printf '{"op":"failed","id":%d,"code":"%s","reason":"%s","message":"m"}\n' "${id%%,*}" $code $reason >&3
+done
+)")
+                  .ok());
+  ASSERT_EQ(chmod(program.c_str(), 0755), 0);
+  GroupOptions options = Options(2);
+  options.rank_program = program;
+  std::unique_ptr<Group> group = Start(options);
+  ASSERT_NE(group, nullptr);
+  EXPECT_EQ(ReasonOf(group->Run(unit_, dir_ + "/out").status()), "DISK_FULL");
+}
+
+// A capture may store some contexts in bf16 and some in F32: whichever comes first, its rows were
+// rounded, and a report must not depend on how contexts were grouped.
+TEST_F(GroupTest, OneRoundedFileMakesARoundedOperand) {
+  std::vector<float> rows(kRows * kHidden);
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  for (float& value : rows) value = normal(random);
+  SafetensorsBuilder builder;
+  builder.Add("hidden_states", DType::kF32, {kRows, kHidden},
+              {reinterpret_cast<const uint8_t*>(rows.data()), rows.size() * sizeof(float)});
+  const std::string wide = dir_ + "/wide.safetensors";
+  ASSERT_TRUE(WriteFile(wide, builder.Build()).ok());
+  std::unique_ptr<Group> group = Start(Options(1));
+  ASSERT_NE(group, nullptr);
+  unit_["operands"][1]["hidden"][kContexts - 1] = wide;
+  const absl::StatusOr<UnitOutcome> done = group->Run(unit_, dir_ + "/out");
+  ASSERT_TRUE(done.ok()) << done.status();
+  EXPECT_EQ(done->result.at("rounded_operands"), Json::array({"a"}));
 }
 
 // Whatever a parent sends instead of commands, the rank says so and leaves.

@@ -168,12 +168,15 @@ bool RankProcess::Reap(bool block) {
   return reaped_;
 }
 
+void RankProcess::Signal() {
+  if (Reap(false)) return;
+  killed_by_us_ = true;
+  kill(pid_, SIGKILL);
+}
+
 void RankProcess::Kill() {
-  if (!Reap(false)) {
-    killed_by_us_ = true;
-    kill(pid_, SIGKILL);
-    Reap(true);
-  }
+  Signal();
+  Reap(true);
   if (fd_ >= 0) close(fd_);
   fd_ = -1;
 }

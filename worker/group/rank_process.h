@@ -43,7 +43,9 @@ class RankProcess {
   // are no event; events before it are still appended.
   absl::Status Receive(std::vector<RankEvent>* events);
 
-  // SIGKILL and reap; then the socket is closed. Idempotent.
+  // SIGKILL, unless the process was reaped: its number may be another process's by now.
+  void Signal();
+  // Signal and reap; then the socket is closed. Idempotent.
   void Kill();
 
   // Gives the rank `grace_ms` to end by itself, then kills it.

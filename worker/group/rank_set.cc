@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -106,7 +105,7 @@ absl::StatusOr<std::unique_ptr<RankSet>> RankSet::Start(const GroupOptions& opti
 }
 
 RankSet::~RankSet() {
-  for (auto& rank : ranks_) kill(rank->pid(), SIGKILL);  // all at once, then reaped one by one
+  for (auto& rank : ranks_) rank->Signal();  // all at once, then reaped one by one
   ranks_.clear();
   if (!rendezvous_.empty()) RemoveTree(rendezvous_).IgnoreError();
 }

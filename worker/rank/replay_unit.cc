@@ -96,9 +96,12 @@ absl::StatusOr<ReplayOperand> ReadOperand(const JsonFields& entry, size_t contex
     paths.push_back(path.get<std::string>());
   }
   operand.kind = logits ? OperandKind::kLogits : OperandKind::kHidden;
-  if (!logits) {
-    ASSAY_ASSIGN_OR_RETURN(const RowBlock first, OpenHidden(paths.at(0)));
-    if (first.type == RowType::kF32) open->rounded_operands.push_back(operand.id);
+  // Any file with F32 rows makes a rounded operand, whichever contexts the unit holds.
+  for (size_t i = 0; i < paths.size() && !logits; ++i) {
+    ASSAY_ASSIGN_OR_RETURN(const RowBlock block, OpenHidden(paths[i]));
+    if (block.type == RowType::kBf16) continue;
+    open->rounded_operands.push_back(operand.id);
+    break;
   }
   operand.rows = [paths = std::move(paths), logits](size_t i) {
     return logits ? OpenLogits(paths.at(i)) : OpenHidden(paths.at(i));
