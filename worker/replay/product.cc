@@ -51,6 +51,7 @@ struct Shape {
 struct Prepared {
   dnnl::matmul::primitive_desc desc;
   dnnl::matmul primitive;
+  std::string kernel;  // oneDNN's name of it
 };
 
 // The dense output and the widths of both operands select the kernel; on AVX-512 it is always the
@@ -66,6 +67,7 @@ Prepared Prepare(const Shape& shape) {
   Prepared out;
   out.desc = dnnl::matmul::primitive_desc(dnnl::matmul::desc(a, b, c), attributes, Engine());
   out.primitive = dnnl::matmul(out.desc);
+  out.kernel = out.desc.impl_info_str();
   return out;
 }
 
@@ -91,7 +93,7 @@ absl::Status PinOnednn() {
     const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
     const bool more = isa == dnnl::cpu_isa::avx512_core_amx;
     if (set == dnnl::status::success && !more) return absl::OkStatus();
-    if (!more) return absl::OkStatus();  // pinned by someone else, or lower by ONEDNN_MAX_CPU_ISA
+    if (!more) return absl::OkStatus();  // used before, with no more than that
     return PreconditionError("ISA_NOT_PINNED",
                              "oneDNN was used with AMX before the replay could pin it to "
                              "AVX512-BF16; start the replay first or set "
@@ -131,6 +133,7 @@ bool HasAvx512Bf16() { return dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::av
 struct PackedLeaf::State {
   uint64_t columns = 0, width = 0;
   ReplayBackend backend = ReplayBackend::kCpuF32;
+  std::string kernel;
   memory weights;
   uint64_t bytes = 0;
 };
@@ -151,6 +154,7 @@ absl::StatusOr<std::unique_ptr<PackedLeaf>> PackedLeaf::Pack(std::span<const uin
     const bool bf16 = backend == ReplayBackend::kCpuBf16;
     const auto n = static_cast<int64_t>(columns), k = static_cast<int64_t>(width);
     const Prepared& prepared = PreparedFor({kLayoutRows, n, k, bf16});
+    state->kernel = prepared.kernel;
     std::vector<uint16_t> narrow(columns * width);
     std::memcpy(narrow.data(), rows.data(), narrow.size() * 2);
     std::vector<float> wide;
@@ -177,9 +181,11 @@ absl::Status PackedLeaf::Multiply(const void* hidden, uint64_t rows, float* out)
     const Prepared& p = PreparedFor(
         {static_cast<int64_t>(rows), static_cast<int64_t>(state_->columns),
          static_cast<int64_t>(state_->width), state_->backend == ReplayBackend::kCpuBf16});
-    if (p.desc.weights_desc() != state_->weights.get_desc()) {
-      layout = InternalError("PRODUCT_FAILED", "oneDNN wants another head layout for " +
-                                                   std::to_string(rows) + " rows");
+    if (p.kernel != state_->kernel || p.desc.weights_desc() != state_->weights.get_desc()) {
+      layout = InternalError("PRODUCT_FAILED",
+                             "oneDNN takes kernel " + p.kernel + " for " + std::to_string(rows) +
+                                 " rows and " + state_->kernel +
+                                 " for others, or another head layout; their bits could differ");
       return;
     }
     memory a(p.desc.src_desc(), Engine(), const_cast<void*>(hidden));

@@ -21,7 +21,8 @@ namespace assay {
 
 // Pins oneDNN to at most AVX512-BF16 (no AMX: its products are summed in another order, and a run
 // may move between machines that have it and machines that do not). Only the first call in a
-// process can; it fails when oneDNN was used before with more.
+// process can, and it takes the place of ONEDNN_MAX_CPU_ISA; it fails when oneDNN was used before
+// with more.
 absl::Status PinOnednn();
 std::string OnednnVersion();
 std::string OnednnIsa();  // effective, after PinOnednn

@@ -10,6 +10,7 @@
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "worker/replay/kernels.h"
+#include "worker/replay/leaves.h"
 #include "worker/replay/product.h"
 #include "worker/replay/rows.h"
 
@@ -18,6 +19,8 @@ namespace {
 
 constexpr uint64_t kRows = 37, kColumns = 203;
 constexpr uint64_t kWidths[] = {72, 576, 2080};  // below, at and above the kernels' K blocks
+// A full row tile and the largest leaf, as replays use them.
+constexpr uint64_t kTileRows = 64, kTileWidth = 576;
 
 // bf16 values in (-1, 1) with full significands, the same everywhere.
 std::vector<uint16_t> MakeValues(uint64_t count, uint64_t seed) {
@@ -32,9 +35,17 @@ std::vector<uint16_t> MakeValues(uint64_t count, uint64_t seed) {
 }
 
 struct Problem {
-  ReplayBackend backend;
-  uint64_t width;
-  std::vector<uint16_t> hidden, head;
+  Problem(ReplayBackend b, uint64_t r, uint64_t c, uint64_t w)
+      : backend(b),
+        rows(r),
+        columns(c),
+        width(w),
+        hidden(MakeValues(r * w, 1)),
+        head(MakeValues(c * w, 2)) {}
+
+  const ReplayBackend backend;
+  const uint64_t rows, columns, width;
+  const std::vector<uint16_t> hidden, head;
 
   std::span<const uint8_t> HeadBytes(uint64_t begin, uint64_t end) const {
     return {reinterpret_cast<const uint8_t*>(head.data() + begin * width),
@@ -42,15 +53,15 @@ struct Problem {
   }
 };
 
-// The whole [kRows, kColumns] product in pieces of `rows` rows and leaves of `columns` columns.
+// The whole [rows, columns] product in pieces of `rows` rows and leaves of `columns` columns.
 absl::Status MultiplyCut(const Problem& p, uint64_t rows, uint64_t columns,
                          std::vector<float>* out) {
-  out->assign(kRows * kColumns, 0);
+  out->assign(p.rows * p.columns, 0);
   AlignedBuffer hidden;
-  hidden.Resize(kRows * p.width * 4);
+  hidden.Resize(p.rows * p.width * 4);
   const RowBlock block{{reinterpret_cast<const uint8_t*>(p.hidden.data()), p.hidden.size() * 2},
                        RowType::kBf16,
-                       kRows,
+                       p.rows,
                        p.width,
                        nullptr};
   const bool bf16 = p.backend == ReplayBackend::kCpuBf16;
@@ -59,17 +70,17 @@ absl::Status MultiplyCut(const Problem& p, uint64_t rows, uint64_t columns,
   } else {
     CopyAsWidened(block, reinterpret_cast<float*>(hidden.data()));
   }
-  std::vector<float> piece(kRows * kColumns);
-  for (uint64_t v = 0; v < kColumns; v += columns) {
-    const uint64_t n = std::min(columns, kColumns - v);
+  std::vector<float> piece(p.rows * p.columns);
+  for (uint64_t v = 0; v < p.columns; v += columns) {
+    const uint64_t n = std::min(columns, p.columns - v);
     ASSAY_ASSIGN_OR_RETURN(const auto leaf,
                            PackedLeaf::Pack(p.HeadBytes(v, v + n), n, p.width, p.backend));
-    for (uint64_t r = 0; r < kRows; r += rows) {
-      const uint64_t m = std::min(rows, kRows - r);
+    for (uint64_t r = 0; r < p.rows; r += rows) {
+      const uint64_t m = std::min(rows, p.rows - r);
       ASSAY_RETURN_IF_ERROR(
           leaf->Multiply(hidden.data() + r * p.width * (bf16 ? 2 : 4), m, piece.data()));
       for (uint64_t i = 0; i < m; ++i) {
-        std::memcpy(out->data() + (r + i) * kColumns + v, piece.data() + i * n, n * 4);
+        std::memcpy(out->data() + (r + i) * p.columns + v, piece.data() + i * n, n * 4);
       }
     }
   }
@@ -99,6 +110,14 @@ absl::Status CheckThreads(const Problem& p, const std::vector<float>& whole) {
   return absl::OkStatus();
 }
 
+absl::Status CheckTileSizes(ReplayBackend backend) {
+  const Problem p(backend, kTileRows, kLeafColumnsMax, kTileWidth);
+  std::vector<float> whole;
+  ASSAY_RETURN_IF_ERROR(MultiplyCut(p, kTileRows, kLeafColumnsMax, &whole));
+  ASSAY_RETURN_IF_ERROR(CheckCut(p, 1, kLeafColumnsMax, whole));
+  return CheckCut(p, 33, 3072, whole);
+}
+
 void HashMetric(const std::vector<float>& logits, Sha256* hash) {
   const ReplayKernels& kernels = Kernels();
   for (uint64_t row = 0; row + 1 < kRows; ++row) {
@@ -119,9 +138,10 @@ void HashMetric(const std::vector<float>& logits, Sha256* hash) {
 }  // namespace
 
 absl::StatusOr<std::string> RunSelfTest(ReplayBackend backend) {
+  ASSAY_RETURN_IF_ERROR(CheckTileSizes(backend));
   Sha256 hash;
   for (const uint64_t width : kWidths) {
-    const Problem p{backend, width, MakeValues(kRows * width, 1), MakeValues(kColumns * width, 2)};
+    const Problem p(backend, kRows, kColumns, width);
     std::vector<float> whole;
     ASSAY_RETURN_IF_ERROR(MultiplyCut(p, kRows, kColumns, &whole));
     ASSAY_RETURN_IF_ERROR(CheckCut(p, 1, kColumns, whole));
