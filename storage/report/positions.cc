@@ -68,7 +68,7 @@ absl::StatusOr<std::vector<T>> FromBytes(std::string_view bytes, std::string_vie
 
 using Files = std::span<const std::shared_ptr<const SafetensorsFile>>;
 
-absl::StatusOr<TensorView> FindOnce(Files files, const std::string& name) {
+absl::StatusOr<const SafetensorsFile*> FindOnce(Files files, const std::string& name) {
   const SafetensorsFile* holder = nullptr;
   for (const auto& file : files) {
     if (!file->Has(name)) continue;
@@ -82,7 +82,7 @@ absl::StatusOr<TensorView> FindOnce(Files files, const std::string& name) {
     return Invalid(where, "tensor " + name + " is in none of the " + std::to_string(files.size()) +
                               " result files");
   }
-  return holder->Find(name);
+  return holder;
 }
 
 template <typename T>
@@ -91,10 +91,11 @@ absl::Status AppendTensor(Files files, std::string_view comparison, const Contex
   char index[32];
   std::snprintf(index, sizeof index, "%06lld", static_cast<long long>(context.index));
   const std::string name = std::string(comparison) + "|" + index + "|" + std::string(output);
-  ASSAY_ASSIGN_OR_RETURN(const TensorView tensor, FindOnce(files, name));
+  ASSAY_ASSIGN_OR_RETURN(const SafetensorsFile* file, FindOnce(files, name));
+  ASSAY_ASSIGN_OR_RETURN(const TensorView tensor, file->Find(name));
   if (tensor.dtype != dtype || tensor.shape != std::vector<uint64_t>{context.rows}) {
-    return Invalid(name, "must be " + std::string(DTypeName(dtype)) + " [" +
-                             std::to_string(context.rows) + "]");
+    return Invalid(file->path(), "tensor " + name + " must be " + std::string(DTypeName(dtype)) +
+                                     " [" + std::to_string(context.rows) + "]");
   }
   const std::string_view bytes(reinterpret_cast<const char*>(tensor.bytes.data()),
                                tensor.bytes.size());
