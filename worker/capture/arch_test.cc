@@ -10,8 +10,10 @@
 #include "storage/base/files.h"
 #include "storage/base/status.h"
 #include "worker/capture/capture_test_util.h"
+#include "worker/capture/native_engine.h"
 #include "worker/capture/rope.h"
 #include "worker/capture/weights/checkpoint.h"
+#include "worker/collective/collective.h"
 
 namespace assay::capture {
 namespace {
@@ -60,7 +62,8 @@ double LargestDifference(const std::vector<float>& a, const T* b, size_t count) 
   double largest = 0;
   for (size_t i = 0; i < std::min(a.size(), count); ++i) {
     const double difference = std::abs(double(a[i]) - double(b[i]));
-    if (!(difference <= largest)) largest = difference;  // keeps a NaN
+    if (std::isnan(difference)) return difference;
+    largest = std::max(largest, difference);
   }
   return largest;
 }
@@ -205,6 +208,34 @@ TEST(ArchTest, CountersAreExactForOneRank) {
   EXPECT_EQ(result->counters[0].multiply_adds, work);
   EXPECT_EQ(result->counters[0].weight_bytes,
             uint64_t(4 * (m.layers * (matrices + 2 * m.hidden) + m.hidden)));
+}
+
+// A loaded model stays while its files do, and no longer.
+TEST(ArchTest, AModelReplacedUnderItsPathIsLoadedAnew) {
+  const std::string folder = TempFolder();
+  for (const char* name : {"config.json", "model.safetensors"}) {
+    const std::string bytes = FileBytes(Fixture(std::string("arch/llama/") + name));
+    ASSERT_TRUE(WriteFile(JoinPath(folder, name), bytes).ok());
+  }
+  CaptureRequest request = RequestFor(Cases()[0], TempFolder());
+  request.model_path = folder;
+  auto alone = CreateCollective({});
+  ASSERT_TRUE(alone.ok());
+  const auto digest = [&](NativeEngine& engine) {
+    const auto outputs = engine.Capture(request, **alone, {}, nullptr);
+    EXPECT_TRUE(outputs.ok()) << outputs.status();
+    return outputs.ok() ? outputs->at(0).sha256 : std::string();
+  };
+  NativeEngine kept;
+  const std::string before = digest(kept);
+  EXPECT_EQ(digest(kept), before);
+  std::string bytes = FileBytes(JoinPath(folder, "model.safetensors"));
+  bytes[bytes.size() - 1000] ^= 0x40;  // another weight, same size
+  ASSERT_TRUE(WriteFile(JoinPath(folder, "model.safetensors"), bytes).ok());
+  NativeEngine fresh;
+  const std::string after = digest(fresh);
+  EXPECT_NE(after, before);
+  EXPECT_EQ(digest(kept), after);
 }
 
 TEST(ArchTest, RefusalsNameContextAndPosition) {

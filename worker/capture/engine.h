@@ -70,7 +70,8 @@ class CaptureEngine {
   // Runs the forward pass over every context and writes the files (rank 0; the other ranks return
   // the same list of indices, rows and widths with empty `file` and `sha256`). The outputs are the
   // same bits for any collective size from 1 to 8 ranks, thread count and order or grouping of
-  // contexts. The model stays loaded while (model_path, transform, rank, size) stay the same.
+  // contexts. The model stays loaded while (model_path, its files' inodes, sizes and times,
+  // transform, rank, size) stay the same.
   // `progress` is called on every rank between batches with contexts done and total; false cancels
   // on all ranks together (CANCELLED). May be empty. `counters` may be null.
   // Errors: those of worker/capture/weights, COLLECTIVE_FAILED, TOKEN_OUT_OF_RANGE (names context

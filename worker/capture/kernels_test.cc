@@ -155,6 +155,31 @@ TEST(MatmulTest, AgreesWithFloat64AndCountsProducts) {
   EXPECT_EQ(matmul.multiply_adds(), uint64_t(kM * kN * kK));
 }
 
+// Values of a block of queries: the first keys of every context, so with gaps between contexts.
+TEST(MatmulTest, BatchesWithGapsGiveTheBitsOfSingleProducts) {
+  constexpr int64_t kBatch = 2, kM = 17, kN = 64, kK = 600, kGap = 3 * kN;
+  const std::vector<float> a = Random(kBatch * kM * kK, 8);
+  const std::vector<float> w = Random(kBatch * (kK * kN + kGap), 9);
+  MatmulShape shape{.m = kM, .n = kN, .k = kK, .a_stride = kK, .w_stride = kN, .c_stride = kN};
+  shape.w_transposed = false;
+  Matmul matmul;
+  std::vector<float> together(kBatch * kM * kN), alone(kBatch * kM * kN);
+  for (int64_t b = 0; b < kBatch; ++b) {
+    ASSERT_TRUE(matmul
+                    .Run(shape, a.data() + b * kM * kK, w.data() + b * (kK * kN + kGap),
+                         alone.data() + b * kM * kN)
+                    .ok());
+  }
+  const uint64_t products = matmul.multiply_adds();
+  shape.batch = kBatch;
+  shape.a_batch = kM * kK;
+  shape.w_batch = kK * kN + kGap;
+  shape.c_batch = kM * kN;
+  ASSERT_TRUE(matmul.Run(shape, a.data(), w.data(), together.data()).ok());
+  EXPECT_EQ(together, alone);
+  EXPECT_EQ(matmul.multiply_adds(), 2 * products);
+}
+
 TEST(SelfTestTest, DigestRepeatsAndIsPartOfTheIdentity) {
   const auto digest = SelfTestDigest();
   ASSERT_TRUE(digest.ok()) << digest.status();

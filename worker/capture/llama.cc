@@ -79,6 +79,7 @@ class Llama final : public LlamaModel {
   absl::Status Linear(const float* x, const at::Tensor& w, float* out);
   std::vector<HeadSlot> ProjectionSlots();
   std::vector<HeadSlot> QuerySlots(float* base, bool rotate) const;
+  absl::Status CheckSeen(int64_t tokens);
   void Prepare(const BatchShape& shape);
 
   std::unique_ptr<Checkpoint> checkpoint_;
@@ -87,11 +88,24 @@ class Llama final : public LlamaModel {
   ModelWeights weights_;
   std::vector<float> frequencies_;
   RopeTable rope_;
+  std::set<int64_t> checked_;  // numbers of keys whose products were found invariant
   std::vector<int64_t> attention_counts_, ffn_counts_;  // pieces of each rank
   int rank_, size_;
   Matmul matmul_;
   Workspace space_;
 };
+
+// The inner size of the product with the values is the number of keys that a block of queries sees,
+// so each such number is proved once, like the model's own sizes.
+absl::Status Llama::CheckSeen(int64_t tokens) {
+  for (int64_t start = 0; start < tokens; start += kQueryBlock) {
+    const int64_t seen = std::min(tokens, start + kQueryBlock);
+    if (checked_.contains(seen)) continue;
+    ASSAY_RETURN_IF_ERROR(CheckProductInvariance(seen));
+    checked_.insert(seen);
+  }
+  return absl::OkStatus();
+}
 
 void Llama::Prepare(const BatchShape& shape) {
   if (rope_.positions < shape.tokens) rope_ = MakeRopeTable(frequencies_, shape.tokens);
@@ -261,6 +275,7 @@ absl::Status Llama::RunLayers(std::span<const CaptureContext* const> contexts,
                               Collective& collective, const std::set<TapPoint>& taps,
                               const TapSink& sink, std::vector<uint16_t>* hidden) {
   const BatchShape shape{int64_t(contexts.size()), int64_t(contexts[0]->tokens.size())};
+  ASSAY_RETURN_IF_ERROR(CheckSeen(shape.tokens));
   Prepare(shape);
   TokenExchange exchange(collective, shape.rows(), config_.hidden);
   ASSAY_ASSIGN_OR_RETURN(at::Tensor stream, Embed(contexts, exchange.own()));

@@ -15,7 +15,8 @@ namespace assay::capture {
 // row-major with the given strides between rows and between batches (in floats). With
 // `w_transposed`, w is stored as [n, k] instead (a checkpoint's [out, in]); w_stride is then its
 // row stride. Without it w must be dense (w_stride == n > 1): oneDNN 2.6 sends other layouts to a
-// kernel whose bits depend on m and n. For the same reason callers keep a dense (a_stride == k).
+// kernel whose bits depend on m and n. For the same reason callers keep a dense (a_stride == k),
+// and batches with gaps between them are multiplied one by one.
 struct MatmulShape {
   int64_t batch = 1, m = 0, n = 0, k = 0;
   int64_t a_stride = 0, w_stride = 0, c_stride = 0;

@@ -1,6 +1,9 @@
 #include "worker/capture/native_engine.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <utility>
 
@@ -9,6 +12,7 @@
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "storage/format/capture.h"
+#include "storage/format/model_files.h"
 #include "worker/capture/llama.h"
 #include "worker/capture/matmul.h"
 #include "worker/capture/pieces.h"
@@ -26,6 +30,24 @@ constexpr uint16_t kBf16Exponent = 0x7f80;
 
 // What a rank tells the others between batches.
 enum Verdict : uint8_t { kFine = 0, kFailed = 1, kStop = 2 };
+
+// Which files the path names now: a model that is replaced under its old path is another model.
+absl::StatusOr<std::string> StampOf(const std::string& model_path) {
+  ASSAY_ASSIGN_OR_RETURN(const ModelFiles files, ResolveModelFiles(model_path));
+  std::string stamp;
+  for (const std::vector<std::string>* names : {&files.weights, &files.others}) {
+    for (const std::string& name : *names) {
+      struct stat info {};
+      const std::string path = JoinPath(files.root, name);
+      if (stat(path.c_str(), &info) != 0) return ErrnoError(errno, path);
+      for (const int64_t part : {int64_t(info.st_dev), int64_t(info.st_ino), int64_t(info.st_size),
+                                 int64_t(info.st_mtim.tv_sec), int64_t(info.st_mtim.tv_nsec)}) {
+        stamp += std::to_string(part) + " ";
+      }
+    }
+  }
+  return stamp;
+}
 
 }  // namespace
 
@@ -103,7 +125,8 @@ absl::Status NativeEngine::EnsureModel(const CaptureRequest& request, int rank, 
                                              " ranks; captures take 1 to " +
                                              std::to_string(kPieces));
   }
-  ModelKey key{request.model_path, request.transform, rank, size};
+  ASSAY_ASSIGN_OR_RETURN(std::string stamp, StampOf(request.model_path));
+  ModelKey key{request.model_path, std::move(stamp), request.transform, rank, size};
   if (model_ != nullptr && key == model_key_) return absl::OkStatus();
   model_.reset();  // before loading, so that two models never share the memory
   ASSAY_ASSIGN_OR_RETURN(model_,

@@ -35,7 +35,7 @@ class NativeEngine final : public CaptureEngine {
   double product_seconds() const { return model_ == nullptr ? 0 : model_->product_seconds(); }
 
  private:
-  using ModelKey = std::tuple<std::string, std::string, int, int>;
+  using ModelKey = std::tuple<std::string, std::string, std::string, int, int>;
 
   absl::Status SelfTest();
   absl::Status EnsureModel(const CaptureRequest& request, int rank, int size);
