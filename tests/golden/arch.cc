@@ -86,10 +86,10 @@ std::string ArchCase::Compare(const std::string& tap, const std::vector<double>&
   size_t where = 0;
   for (size_t i = 0; i < want.size(); ++i) {
     const double distance = std::fabs((*got)[i] - want[i]);
-    if (!(distance <= worst)) {
-      worst = distance;
-      where = i;
-    }
+    if (distance <= worst) continue;
+    worst = distance;
+    where = i;
+    if (std::isnan(worst)) break;  // nothing is further off
   }
   if (worst <= limit) return "";
   char text[200];
