@@ -111,13 +111,26 @@ void BlobCache::Unpin(const std::string& sha256) {
   --entries_.at(sha256).pins;
 }
 
+bool BlobCache::Verify(const std::string& sha256, uint64_t size, Entry* entry) const {
+  const std::string path = PathOf(sha256);
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0 || static_cast<uint64_t>(info.st_size) != size) return false;
+  const std::string stamp =
+      fmt::format("{}:{}:{}.{}:{}.{}", info.st_dev, info.st_ino, info.st_mtim.tv_sec,
+                  info.st_mtim.tv_nsec, info.st_ctim.tv_sec, info.st_ctim.tv_nsec);
+  if (entry->verified == stamp) return true;
+  const absl::StatusOr<std::string> got = Sha256File(path);
+  if (!got.ok() || *got != sha256) return false;
+  entry->verified = stamp;
+  return true;
+}
+
 absl::StatusOr<BlobCache::Pin> BlobCache::Find(const std::string& sha256, uint64_t size) {
   const std::lock_guard lock(mutex_);
   const auto entry = entries_.find(sha256);
   if (entry != entries_.end()) {
     // The file itself is asked, so that a cache that was tidied up by hand heals.
-    absl::StatusOr<uint64_t> on_disk = FileSize(PathOf(sha256));
-    if (on_disk.ok() && *on_disk == size && entry->second.size == size) return MakePin(sha256);
+    if (entry->second.size == size && Verify(sha256, size, &entry->second)) return MakePin(sha256);
     if (entry->second.pins == 0) {
       unlink(PathOf(sha256).c_str());
       bytes_ -= entry->second.size;

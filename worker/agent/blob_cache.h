@@ -16,9 +16,10 @@
 
 namespace assay {
 
-// Layout: DIR/xx/SHA256. Entries survive restarts (they were verified before they were named), the
-// least recently used ones go when the bound would be passed, and a pinned one never goes.
-// Thread-safe. One process at a time may own DIR.
+// Layout: DIR/xx/SHA256. Entries survive restarts, the least recently used ones go when the bound
+// would be passed, and a pinned one never goes. A file is digested when it is first used after a
+// start, and again when its inode or times have changed, so that bytes which turned bad on the disk
+// are fetched anew and never computed with. Thread-safe. One process at a time may own DIR.
 class BlobCache {
  public:
   // Keeps a blob from being evicted; movable, released by the destructor, which may outlive
@@ -43,7 +44,7 @@ class BlobCache {
   static absl::StatusOr<std::unique_ptr<BlobCache>> Open(const std::string& dir,
                                                          uint64_t max_bytes);
 
-  // The blob, if it is here with that size.
+  // The blob, if it is here with that size and digest.
   absl::StatusOr<Pin> Find(const std::string& sha256, uint64_t size);  // BLOB_NOT_CACHED
 
   // The blob, fetched by `fetch` (which must leave exactly the verified blob at the path it gets)
@@ -62,14 +63,17 @@ class BlobCache {
   struct Entry {
     uint64_t size = 0;
     int pins = 0;
+    std::string verified;  // stamp of the file when its digest was right; "" = not looked at yet
     std::list<std::string>::iterator used;  // in lru_
   };
   BlobCache(std::string dir, uint64_t max_bytes) : dir_(std::move(dir)), max_bytes_(max_bytes) {}
   std::string PathOf(const std::string& sha256) const;
   absl::Status Load();
-  absl::Status MakeRoom(uint64_t size);                   // holds mutex_
-  void Insert(const std::string& sha256, uint64_t size);  // holds mutex_
-  Pin MakePin(const std::string& sha256);                 // holds mutex_; the entry exists
+  // Whether the entry's file holds the blob; digests it when that is not known.
+  bool Verify(const std::string& sha256, uint64_t size, Entry* entry) const;  // holds mutex_
+  absl::Status MakeRoom(uint64_t size);                                       // holds mutex_
+  void Insert(const std::string& sha256, uint64_t size);                      // holds mutex_
+  Pin MakePin(const std::string& sha256);  // holds mutex_; the entry exists
   void Unpin(const std::string& sha256);
 
   const std::string dir_;

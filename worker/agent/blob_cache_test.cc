@@ -41,6 +41,31 @@ TEST_F(BlobCacheTest, FetchesOnceAndKeepsOverRestarts) {
   EXPECT_EQ(store_.fetches, 1);
 }
 
+TEST_F(BlobCacheTest, BytesThatTurnedBadAreFetchedAgain) {
+  const auto spoil = [&] {
+    const std::string path =
+        JoinPath(JoinPath(dir_ / "c", Sha256Hex("hello").substr(0, 2)), Sha256Hex("hello"));
+    ASSERT_TRUE(WriteFile(path, "hellO").ok());  // the same size
+  };
+  {
+    auto cache = BlobCache::Open(dir_ / "c", 1000);
+    ASSERT_TRUE(cache.ok());
+    ASSERT_TRUE(Get(cache->get(), "hello").ok());
+    spoil();
+    auto pin = Get(cache->get(), "hello");
+    ASSERT_TRUE(pin.ok()) << pin.status();
+    EXPECT_EQ(*ReadFile(pin->path(), 100), "hello");
+    EXPECT_EQ(store_.fetches, 2);
+  }
+  spoil();
+  auto cache = BlobCache::Open(dir_ / "c", 1000);
+  ASSERT_TRUE(cache.ok());
+  EXPECT_FALSE(Has(cache->get(), "hello"));
+  auto pin = Get(cache->get(), "hello");
+  ASSERT_TRUE(pin.ok()) << pin.status();
+  EXPECT_EQ(*ReadFile(pin->path(), 100), "hello");
+}
+
 TEST_F(BlobCacheTest, EvictsTheLeastRecentlyUsed) {
   auto cache = BlobCache::Open(dir_ / "c", 100);
   ASSERT_TRUE(cache.ok());
