@@ -267,8 +267,10 @@ absl::Status Agent::SynchronizeLoop() {
       backoff.Reset();
       Handle(request, *response, sent_ms);
       // An idle worker waits inside the call, so that work that comes up reaches it at once.
-      const int64_t longest = idle ? options_.idle_pause_ms : options_.busy_wait_ms;
-      Pause(std::clamp<int64_t>(response->next_sync_ms(), 0, longest));
+      // The pause keeps a coordinator that answers at once, because it is stopping, from being
+      // asked without end.
+      Pause(idle ? options_.idle_pause_ms
+                 : std::clamp<int64_t>(response->next_sync_ms(), 0, options_.busy_wait_ms));
       continue;
     }
     if (IsFatal(response.status())) return response.status();

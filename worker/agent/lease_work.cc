@@ -6,6 +6,7 @@
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/base/utf8.h"
 #include "worker/agent/log.h"
 #include "worker/rank/protocol.h"
 
@@ -63,7 +64,8 @@ void SetError(const absl::Status& status, v1::UnitResult* result) {
   v1::ErrorInfo* error = result->mutable_error();
   error->set_code(StatusCodeName(status.code()));
   error->set_reason(ReasonOf(status));
-  error->set_message(MessageOf(status).substr(0, kErrorMessageBytesMax));
+  // A message may quote a file's bytes; the wire refuses what is no UTF-8, again and again.
+  error->set_message(CutUtf8(ScrubUtf8(MessageOf(status)), kErrorMessageBytesMax));
   result->set_retryable(IsRetryable(status));
   if (const Json details = DetailsOf(status); details.is_object()) {
     result->set_error_fields_json(details.dump(-1, ' ', false, Json::error_handler_t::replace));

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 
 #include "fmt/format.h"
 #include "storage/base/files.h"
@@ -89,7 +91,10 @@ absl::StatusOr<ResolvedModel> ModelResolver::FromBlobs(const ModelManifest& mani
     const std::string link = JoinPath(folder, file.path);
     ASSAY_RETURN_IF_ERROR(EnsureDirectory(DirName(link)));
     unlink(link.c_str());
-    if (symlink(pin.path().c_str(), link.c_str()) != 0) {
+    // A link is resolved from its own folder, so a relative cache path would lead nowhere.
+    std::error_code error;
+    const std::string target = std::filesystem::absolute(pin.path(), error).string();
+    if (error || symlink(target.c_str(), link.c_str()) != 0) {
       return ErrnoError(errno, fmt::format("cannot link {}", link));
     }
     model.pins.push_back(std::move(pin));

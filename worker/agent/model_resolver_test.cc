@@ -1,5 +1,7 @@
 #include "worker/agent/model_resolver.h"
 
+#include <filesystem>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/agent/test_support.h"
@@ -87,6 +89,17 @@ TEST_F(ModelResolverTest, FetchesFromTheStoreOnceAndHoldsTheFiles) {
   store_.blobs.clear();  // the cache alone is enough from now on
   ASSERT_TRUE(Resolve(manifest).ok());
   EXPECT_EQ(store_.fetches, 2);
+}
+
+TEST_F(ModelResolverTest, ACacheGivenByARelativePathWorksToo) {
+  store_.Put("weights");
+  const std::string before = std::filesystem::current_path();
+  std::filesystem::current_path(dir_.path());
+  cache_ = *BlobCache::Open("relative", 1 << 20);
+  const auto model = Resolve(Manifest({{"m.gguf", "weights"}}));
+  std::filesystem::current_path(before);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(ReadFile(model->path, 100).value_or("unreadable"), "weights");
 }
 
 TEST_F(ModelResolverTest, NotHereWhenTheStoreHasOnlyAPart) {
