@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include "assay/v1/blob.grpc.pb.h"
@@ -81,6 +82,7 @@ absl::StatusOr<std::vector<std::string>> BlobTransfer::FindMissing(
     const std::vector<std::string>& sha256s) {
   const auto stub = v1::BlobService::NewStub(channel_);
   std::vector<std::string> missing;
+  std::set<std::string> seen;
   for (size_t start = 0; start < sha256s.size(); start += options_.digests_per_call) {
     v1::FindMissingRequest request;
     const size_t end = std::min(sha256s.size(), start + options_.digests_per_call);
@@ -92,9 +94,7 @@ absl::StatusOr<std::vector<std::string>> BlobTransfer::FindMissing(
       return FromRpc(stub->FindMissing(&context, request, &response), context, server_);
     }));
     for (const std::string& sha256 : response.missing()) {
-      if (std::find(missing.begin(), missing.end(), sha256) == missing.end()) {
-        missing.push_back(sha256);
-      }
+      if (seen.insert(sha256).second) missing.push_back(sha256);
     }
   }
   return missing;

@@ -86,11 +86,17 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(
   }
   int lifeline[2];
   if (pipe2(lifeline, O_CLOEXEC) != 0) return ErrnoError(errno, "cannot make a pipe");
-  // The read end must not be the very descriptor it is copied to: dup2 would keep O_CLOEXEC.
-  if (lifeline[0] == kLifelineFd) {
+  // The read end must be none of the descriptors that the child gets anew: a program that was
+  // started with standard input closed may find it there, and dup2 onto itself keeps O_CLOEXEC.
+  if (lifeline[0] <= kLifelineFd) {
     const int other = fcntl(lifeline[0], F_DUPFD_CLOEXEC, kLifelineFd + 1);
+    const int error = errno;
     close(lifeline[0]);
     lifeline[0] = other;
+    if (other < 0) {
+      close(lifeline[1]);
+      return ErrnoError(error, "cannot make a pipe");
+    }
   }
   SpawnSetup setup;
   Prepare(&setup, log_path, lifeline[0]);

@@ -14,7 +14,7 @@
 
 namespace assay {
 
-// Owns the process: the destructor kills and reaps it. Not thread-safe, except Alive and LastWords.
+// Owns the process: the destructor kills and reaps it. Not thread-safe.
 class ChildProcess {
  public:
   // Starts `program` with `arguments` (without the program's name) plus "--parent-fd 3", where 3 is

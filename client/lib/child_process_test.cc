@@ -44,6 +44,21 @@ TEST_F(ChildProcessTest, GetsItsArgumentsAndTheLifelineFlag) {
   EXPECT_TRUE((*child)->Alive());
 }
 
+// The pipe's read end then is descriptor 0, which the child gets anew.
+TEST_F(ChildProcessTest, KeepsItsLifelineWhenStandardInputIsClosed) {
+  const std::string program = Script("read line <&3\necho the parent is gone\n");
+  const int saved = dup(STDIN_FILENO);
+  close(STDIN_FILENO);
+  auto child = ChildProcess::Start(program, {}, log());
+  dup2(saved, STDIN_FILENO);
+  close(saved);
+  ASSERT_TRUE(child.ok()) << child.status();
+  // Whoever lives on has a lifeline that is open.
+  usleep(200'000);
+  EXPECT_TRUE((*child)->Alive());
+  EXPECT_EQ(TailOf(log(), 1), "");
+}
+
 TEST_F(ChildProcessTest, StopsOnSigterm) {
   auto child = ChildProcess::Start(Script("trap 'echo bye; exit 7' TERM\necho up\n"
                                           "while :; do sleep 0.01; done\n"),
