@@ -49,7 +49,9 @@ function(assay_test name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
   # Tests are compiled once and run once: optimising them costs more than it gives.
   target_compile_options(${name} PRIVATE -O1)
-  assay_pch(${name} test)
+  if(NOT ASSAY_KERNELS)
+    assay_pch(${name} test)  # OpenMP, which kernels use, makes them unreadable
+  endif()
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
