@@ -213,11 +213,11 @@ grpc::Status CaptureServiceImpl::ListCaptures(grpc::ServerContext* context,
   auto page = CutPage(std::move(ids), request->page().page_size(), request->page().page_token(),
                       "captures");
   if (!page.ok()) return ToGrpc(page.status(), context);
-  for (const std::string& id : page->items) {
-    *out->add_captures() =
-        engine_->Read([&](const State& s) { return ToProto(s, s.captures.at(id)); });
-  }
-  out->set_next_page_token(page->next);
+  FillPage(*page, "captures", out, [&](const std::string& id) {
+    auto* capture = out->add_captures();
+    *capture = engine_->Read([&](const State& s) { return ToProto(s, s.captures.at(id)); });
+    return capture;
+  });
   return grpc::Status::OK;
 }
 

@@ -8,6 +8,7 @@
 #include "storage/base/json.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/base/utf8.h"
 #include "storage/format/capture.h"
 
 namespace assay::rpc {
@@ -264,7 +265,7 @@ absl::StatusOr<RunRow> FromProto(const v1::CreateRunRequest& request) {
   ASSAY_ASSIGN_OR_RETURN(run.suite, IdOf(spec.suite(), "suites"));
   run.filter = spec.filter().empty() ? "all" : spec.filter();
   ASSAY_ASSIGN_OR_RETURN(run.reference, SourceOf(spec.reference()));
-  run.reference_label = spec.reference_label().substr(0, kNameBytesMax);
+  run.reference_label = CutUtf8(spec.reference_label(), kNameBytesMax);
   for (const v1::CandidateSpec& candidate : spec.candidates()) {
     CandidateRow row;
     row.label = candidate.label();

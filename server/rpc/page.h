@@ -16,10 +16,13 @@ namespace assay::rpc {
 inline constexpr int kPageDefault = 50;
 inline constexpr int kPageMax = 1000;
 
+inline constexpr size_t kPageBytesMax = size_t{2} << 20;  // then a page ends early: 4 MiB messages
+
 template <class T>
 struct Page {
   std::vector<T> items;
   std::string next;
+  size_t from = 0;  // position of the first item
 };
 
 // One page of `all` (already in order; positions are stable because lists only grow). PAGE_INVALID.
@@ -40,10 +43,24 @@ absl::StatusOr<Page<T>> CutPage(std::vector<T> all, int page_size, const std::st
     from = std::stoull(digits);
   }
   Page<T> page;
+  page.from = from;
   for (size_t i = from; i < all.size() && i < from + size; ++i)
     page.items.push_back(std::move(all[i]));
   if (from + size < all.size()) page.next = call + ":" + std::to_string(from + size);
   return page;
+}
+
+// Adds the page's items to `out` with `add`, which returns the message that it added, and sets the
+// next token. Large items make a page of fewer, so that no answer is beyond what a message may be.
+template <class T, class Response, class Add>
+void FillPage(const Page<T>& page, const std::string& call, Response* out, Add add) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < page.items.size(); ++i) {
+    bytes += add(page.items[i])->ByteSizeLong();
+    if (bytes > kPageBytesMax && i + 1 < page.items.size())
+      return out->set_next_page_token(call + ":" + std::to_string(page.from + i + 1));
+  }
+  out->set_next_page_token(page.next);
 }
 
 }  // namespace assay::rpc

@@ -144,8 +144,11 @@ grpc::Status ModelServiceImpl::ListModels(grpc::ServerContext* context,
                                           v1::ListModelsResponse* out) {
   auto page = ListPage(*engine_, request->page(), "models", kModels);
   if (!page.ok()) return ToGrpc(page.status(), context);
-  for (const ModelRow& row : page->items) *out->add_models() = Describe(row);
-  out->set_next_page_token(page->next);
+  FillPage(*page, "models", out, [&](const ModelRow& row) {
+    auto* model = out->add_models();
+    *model = Describe(row);
+    return model;
+  });
   return grpc::Status::OK;
 }
 
@@ -178,8 +181,11 @@ grpc::Status ReportServiceImpl::ListReports(grpc::ServerContext* context,
                                             v1::ListReportsResponse* out) {
   auto page = ListPage(*engine_, request->page(), "reports", kReports);
   if (!page.ok()) return ToGrpc(page.status(), context);
-  for (const ReportRow& row : page->items) *out->add_reports() = ToProto(row);
-  out->set_next_page_token(page->next);
+  FillPage(*page, "reports", out, [&](const ReportRow& row) {
+    auto* report = out->add_reports();
+    *report = ToProto(row);
+    return report;
+  });
   return grpc::Status::OK;
 }
 

@@ -4,11 +4,15 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <thread>
 
 #include "assay/v1/blob.grpc.pb.h"
@@ -65,11 +69,10 @@ EngineOptions Options(const std::string& dir) {
 // A coordinator on a Unix socket, and stubs.
 class Cluster {
  public:
-  explicit Cluster(const std::string& dir) : dir_(dir) {
+  explicit Cluster(const std::string& dir, rpc::ServerOptions options = {}) : dir_(dir) {
     auto opened = Engine::Open(Options(dir));
     EXPECT_TRUE(opened.ok()) << opened.status();
     engine = *std::move(opened);
-    rpc::ServerOptions options;
     options.listen = {"unix:" + dir + "/s"};
     auto started = rpc::Server::Start(engine.get(), options);
     EXPECT_TRUE(started.ok()) << started.status();
@@ -157,6 +160,62 @@ class Cluster {
   std::shared_ptr<grpc::Channel> channel;
 };
 
+int UnixSocket(const std::string& path, bool listen) {
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  std::strncpy(name.sun_path, path.c_str(), sizeof(name.sun_path) - 1);
+  const auto* address = reinterpret_cast<const sockaddr*>(&name);
+  EXPECT_EQ(listen ? ::bind(fd, address, sizeof(name)) : ::connect(fd, address, sizeof(name)), 0);
+  if (listen) {
+    EXPECT_EQ(::listen(fd, 1), 0);
+  }
+  return fd;
+}
+
+// Carries one connection until it is frozen: then nothing moves any more and nothing is closed, as
+// when a host loses power.
+class FreezingProxy {
+ public:
+  FreezingProxy(const std::string& from, const std::string& to)
+      : listener_(UnixSocket(from, true)), thread_([this, to] { Carry(to); }) {}
+  ~FreezingProxy() {
+    stop_ = true;
+    thread_.join();
+    ::close(listener_);
+  }
+  void Freeze() { frozen_ = true; }
+
+ private:
+  void Carry(const std::string& to) {
+    const int a = ::accept(listener_, nullptr, nullptr);
+    const int b = UnixSocket(to, false);
+    std::vector<char> buffer(1 << 16);
+    while (!stop_) {
+      pollfd fds[2] = {{a, POLLIN, 0}, {b, POLLIN, 0}};
+      if (frozen_ || ::poll(fds, 2, 20) <= 0) {
+        if (frozen_) ::usleep(1000);
+        continue;
+      }
+      for (int i = 0; i < 2; ++i) {
+        if (fds[i].revents == 0) continue;
+        const ssize_t n = ::read(fds[i].fd, buffer.data(), buffer.size());
+        for (ssize_t at = 0; at < n;) {
+          const ssize_t sent =
+              ::write(fds[1 - i].fd, buffer.data() + at, static_cast<size_t>(n - at));
+          if (sent <= 0) break;
+          at += sent;
+        }
+      }
+    }
+    ::close(a);
+    ::close(b);
+  }
+  std::atomic<bool> stop_{false}, frozen_{false};
+  const int listener_;
+  std::thread thread_;
+};
+
 // Value of an output at a position: anything that tells positions apart.
 double F64At(size_t output, int64_t index, uint64_t row) {
   return 0.001 * static_cast<double>(output + 1) + 1e-4 * static_cast<double>(index) +
@@ -239,7 +298,7 @@ class FakeWorker {
                        {"rows", rows},
                        {"width", kWidth}});
     }
-    return {{"files", files}, {"identity", Json::object()}};
+    return {{"files", files}, {"identity", {{"engine", "fake"}, {"self_test", "b"}}}};
   }
 
   Json Replay(const Json& unit) {
@@ -450,6 +509,106 @@ TEST(Rpc, UploadsResumeAndErrorsCarryTheirReason) {
   v1::ListRunsResponse listed;
   EXPECT_FALSE(runs->ListRuns(&page_context, list, &listed).ok());
   EXPECT_EQ(ReasonOfCall(page_context), "PAGE_INVALID");
+}
+
+TEST(Rpc, AHostThatVanishesInAnUploadDoesNotKeepTheBlobToItself) {
+  rpc::ServerOptions options;
+  options.keepalive_ms = options.keepalive_timeout_ms = 300;
+  Cluster cluster(TempDir(), options);
+  FreezingProxy proxy(cluster.dir_ + "/p", cluster.dir_ + "/s");
+  const std::string bytes(100'000, 'v');
+  v1::WriteRequest request;
+  request.set_sha256(Sha256Hex(bytes));
+  request.set_size(bytes.size());
+  request.set_data(bytes.substr(0, 10'000));
+  auto lost = v1::BlobService::NewStub(
+      grpc::CreateChannel("unix:" + cluster.dir_ + "/p", grpc::InsecureChannelCredentials()));
+  grpc::ClientContext lost_context;
+  v1::WriteResponse lost_response;
+  auto writer = lost->Write(&lost_context, &lost_response);
+  ASSERT_TRUE(writer->Write(request));
+  auto stub = v1::BlobService::NewStub(cluster.channel);
+  v1::QueryWriteStatusResponse status;
+  while (status.committed_size() < 10'000) {
+    grpc::ClientContext context;
+    v1::QueryWriteStatusRequest query;
+    query.set_sha256(request.sha256());
+    ASSERT_TRUE(stub->QueryWriteStatus(&context, query, &status).ok());
+  }
+  proxy.Freeze();
+  request.set_offset(10'000);
+  request.set_data(bytes.substr(10'000));
+  request.set_finish(true);
+  std::string reason = "BLOB_BUSY";
+  for (int i = 0; i < 600 && reason == "BLOB_BUSY"; ++i) {
+    grpc::ClientContext context;
+    v1::WriteResponse response;
+    auto again = stub->Write(&context, &response);
+    again->Write(request);
+    again->WritesDone();
+    reason = again->Finish().ok() ? "" : ReasonOfCall(context);
+    if (reason == "BLOB_BUSY") ::usleep(50'000);
+  }
+  EXPECT_EQ(reason, "");
+  EXPECT_EQ(cluster.Download(request.sha256()), bytes);
+  lost_context.TryCancel();
+  writer->Finish();
+}
+
+TEST(Rpc, APageOfLargeModelsEndsBeforeTheMessageLimit) {
+  Cluster cluster(TempDir());
+  auto stub = v1::ModelService::NewStub(cluster.channel);
+  for (int m = 0; m < 11; ++m) {
+    Json files = Json::array();
+    for (int i = 10'000; i < 14'000; ++i) {
+      files.push_back({{"path", "m" + std::to_string(m) + "-" + std::to_string(i)},
+                       {"sha256", Sha256Hex(std::to_string(i))},
+                       {"size", 1}});
+    }
+    v1::CreateModelRequest request;
+    request.set_manifest_json(Json{{"files", files}}.dump());
+    grpc::ClientContext context;
+    v1::Model model;
+    const grpc::Status status = stub->CreateModel(&context, request, &model);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+  }
+  std::set<std::string> names;
+  int pages = 0;
+  v1::ListModelsRequest list;
+  list.mutable_page()->set_page_size(1000);
+  do {
+    grpc::ClientContext context;
+    v1::ListModelsResponse response;
+    const grpc::Status status = stub->ListModels(&context, list, &response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    for (const v1::Model& model : response.models()) EXPECT_TRUE(names.insert(model.name()).second);
+    list.mutable_page()->set_page_token(response.next_page_token());
+    ++pages;
+  } while (!list.page().page_token().empty());
+  EXPECT_EQ(names.size(), 11u);
+  EXPECT_GT(pages, 1);
+}
+
+// A label that is cut in the middle of a character must not make the store unreadable.
+TEST(Rpc, ALongLabelIsCutBetweenCharactersAndTheStoreOpensAgain) {
+  const std::string dir = TempDir();
+  v1::CreateRunRequest create;
+  {
+    Cluster cluster(dir);
+    const std::string suite = cluster.AddPanel();
+    create = RunRequest("r1", suite, cluster.AddModel("ref"), cluster.AddModel("cand"));
+    std::string label;
+    while (label.size() < 300) label += "\xe2\x82\xac";
+    create.mutable_spec()->set_reference_label(label);
+    auto runs = v1::RunService::NewStub(cluster.channel);
+    v1::Run run;
+    grpc::ClientContext context;
+    const grpc::Status status = runs->CreateRun(&context, create, &run);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(run.spec().reference_label().size(), 255u);
+  }
+  const auto again = Engine::Open(Options(dir));
+  EXPECT_TRUE(again.ok()) << again.status();
 }
 
 TEST(Rpc, AnEngineCanDeliverACapture) {

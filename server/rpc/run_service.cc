@@ -95,10 +95,11 @@ grpc::Status RunServiceImpl::ListRuns(grpc::ServerContext* context,
   auto page =
       CutPage(std::move(ids), request->page().page_size(), request->page().page_token(), "runs");
   if (!page.ok()) return ToGrpc(page.status(), context);
-  for (const std::string& id : page->items) {
-    if (auto run = Find(id); run.ok()) *out->add_runs() = *std::move(run);
-  }
-  out->set_next_page_token(page->next);
+  FillPage(*page, "runs", out, [&](const std::string& id) {
+    auto* run = out->add_runs();
+    if (auto found = Find(id); found.ok()) *run = *std::move(found);
+    return run;
+  });
   return grpc::Status::OK;
 }
 
@@ -147,8 +148,11 @@ grpc::Status RunServiceImpl::ListUnits(grpc::ServerContext* context,
   auto page =
       CutPage(std::move(units), request->page().page_size(), request->page().page_token(), "units");
   if (!page.ok()) return ToGrpc(page.status(), context);
-  for (const UnitRow& unit : page->items) *out->add_units() = ToProto(unit);
-  out->set_next_page_token(page->next);
+  FillPage(*page, "units", out, [&](const UnitRow& row) {
+    auto* unit = out->add_units();
+    *unit = ToProto(row);
+    return unit;
+  });
   return grpc::Status::OK;
 }
 

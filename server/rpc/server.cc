@@ -24,6 +24,7 @@
 namespace assay::rpc {
 namespace {
 
+constexpr int kPingIntervalMinMs = 10'000;
 constexpr int kStreamsPerConnection = 256;
 constexpr int kMetadataBytesMax = 16 << 10;
 
@@ -128,6 +129,12 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Engine* engine,
     builder.AddListeningPort(options.listen[i], grpc::InsecureServerCredentials(), &ports[i]);
   }
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a second process must fail, not share
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, options.keepalive_ms);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, options.keepalive_timeout_ms);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // 0: no limit
+  // Clients ask too, while they wait for a run that says nothing for long.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             kPingIntervalMinMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsPerConnection);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
   builder.SetMaxReceiveMessageSize(options.max_message_bytes);

@@ -17,6 +17,10 @@ struct ServerOptions {
   bool insecure_plaintext = false;  // allow plaintext TCP beyond loopback
   int max_message_bytes = 4 << 20;
   int max_threads = 512;
+  // A connection whose other end says nothing for this long is asked, and closed without an answer:
+  // a host that lost power must not keep an upload's blob to itself.
+  int keepalive_ms = 20'000;
+  int keepalive_timeout_ms = 20'000;
 };
 
 class Server {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "storage/base/status.h"
+#include "storage/base/utf8.h"
 
 namespace assay::rpc {
 namespace {
@@ -22,7 +23,7 @@ grpc::Status ToGrpc(const absl::Status& status, grpc::ServerContextBase* context
   context->AddTrailingMetadata(kReasonKey, Printable(ReasonOf(status)));
   if (!resource.empty()) context->AddTrailingMetadata(kResourceKey, Printable(resource));
   return {static_cast<grpc::StatusCode>(status.code()),
-          MessageOf(status).substr(0, kMessageBytesMax)};
+          CutUtf8(ScrubUtf8(MessageOf(status)), kMessageBytesMax)};
 }
 
 }  // namespace assay::rpc

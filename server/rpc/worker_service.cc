@@ -9,6 +9,7 @@
 #include "storage/base/json_fields.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/base/utf8.h"
 
 namespace assay::rpc {
 namespace {
@@ -19,6 +20,9 @@ constexpr size_t kHostBytesMax = size_t{16} << 10;
 constexpr size_t kResultBytesMax = size_t{2} << 20;
 constexpr int kListMax = 16;
 constexpr size_t kWorkerIdMax = 128;
+constexpr size_t kMessageBytesMax = 4096;
+constexpr size_t kCountersBytesMax = size_t{64} << 10;
+constexpr size_t kReasonBytesMax = 128;
 
 // Canonical form of an identity, so that equal kernels have equal text however the agent wrote it.
 absl::StatusOr<std::string> Identity(const std::string& text, const char* what) {
@@ -66,6 +70,12 @@ absl::Status CheckRequest(const v1::SynchronizeRequest& request) {
     if (result.result_json().size() > kResultBytesMax) {
       return InvalidError("WORKER_INVALID", "a result has more than 2 MiB");
     }
+    if (result.counters_json().size() > kCountersBytesMax ||
+        result.error().reason().size() > kReasonBytesMax ||
+        result.error().code().size() > kReasonBytesMax) {
+      return InvalidError("WORKER_INVALID",
+                          "counters_json, or the reason or code of an error, is too long");
+    }
     if (result.result_json().empty() == result.error().reason().empty()) {
       return InvalidError("WORKER_INVALID",
                           "a result has either result_json or an error with a reason");
@@ -79,7 +89,7 @@ absl::StatusOr<Synchronize> FromProto(const v1::SynchronizeRequest& request) {
   Synchronize out;
   out.worker = request.worker_id();
   out.incarnation = request.incarnation();
-  out.build = request.build_id().substr(0, kWorkerIdMax);
+  out.build = CutUtf8(request.build_id(), kWorkerIdMax);
   out.host_json = request.host_json();
   out.tp = request.tp();
   ASSAY_ASSIGN_OR_RETURN(out.replay_identity,
@@ -96,7 +106,7 @@ absl::StatusOr<Synchronize> FromProto(const v1::SynchronizeRequest& request) {
     r.lease = result.lease_id();
     r.result_json = result.result_json();
     r.error = {result.error().code(), result.error().reason(),
-               result.error().message().substr(0, 4096)};
+               CutUtf8(result.error().message(), kMessageBytesMax)};
     r.retryable = result.retryable();
     r.error_operand = OperandOf(result.error_fields_json());
     r.counters_json = result.counters_json();
@@ -174,8 +184,11 @@ grpc::Status WorkerAdminServiceImpl::ListWorkers(grpc::ServerContext* context,
   auto page = CutPage(std::move(workers), request->page().page_size(), request->page().page_token(),
                       "workers");
   if (!page.ok()) return ToGrpc(page.status(), context);
-  for (v1::Worker& worker : page->items) *out->add_workers() = std::move(worker);
-  out->set_next_page_token(page->next);
+  FillPage(*page, "workers", out, [&](const v1::Worker& worker) {
+    auto* added = out->add_workers();
+    *added = worker;
+    return added;
+  });
   return grpc::Status::OK;
 }
 
