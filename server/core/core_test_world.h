@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -204,6 +205,26 @@ class World {
   std::string suite_id;
   std::map<std::string, int64_t> vocab_of;
 };
+
+inline int Count(const std::vector<UnitKind>& kinds, UnitKind kind) {
+  return static_cast<int>(std::count(kinds.begin(), kinds.end(), kind));
+}
+
+inline std::string LastReason(const World& w, const std::string& run) {
+  std::string reason;
+  for (const Row& row : w.committed) {
+    if (const auto* e = std::get_if<EventRow>(&row); e != nullptr && e->run == run)
+      reason = e->reason;
+  }
+  return reason;
+}
+
+inline bool HasNote(const World& w, const std::string& reason) {
+  return std::any_of(w.committed.begin(), w.committed.end(), [&](const Row& row) {
+    const auto* e = std::get_if<EventRow>(&row);
+    return e != nullptr && e->reason == reason;
+  });
+}
 
 }  // namespace assay::testing_world
 
