@@ -104,7 +104,7 @@ void SizeRows(RowBuilder* rows) {
   rows->Candidate("File size", [](const Json& c) {
     const Json& sizes = c.at("sizes");
     const std::string text = Bytes(sizes.at("file_bytes"));
-    return text != "-" && sizes.at("what_if").get<bool>() ? text + " (what-if)" : text;
+    return text != "-" && sizes.at("what_if").get<bool>() ? text + " (source)" : text;
   });
   for (const char* part : {"body", "head", "embedding"}) {
     rows->Candidate(std::string("Bits per weight, ") + part, [&](const Json& c) {

@@ -37,11 +37,11 @@ for f in report.json execution.json; do
     .verify/statement.json && echo "$f OK"; done
 for f in positions/*/*; do
   grep -q "\"${f##*/}\":{\"bytes\":$(stat -c %s $f),\"sha256\":\"$(sha256sum < $f | cut -c1-64)\"}" \
-    report.json && echo "$f OK"; done
+    report.json && echo "$f OK" || echo "$f BAD"; done
 ```
 
-The receipt is in the log, and the log's checkpoint is signed. The second command prints the receipt
-id, RECEIPT:
+The receipt's id and the log's signed checkpoint (docs/verify.md goes on to evaluate the inclusion
+path between them). The second command prints the receipt id, RECEIPT:
 
 ```sh
 sed -e 's/^{"envelope"://' -e 's/,"key_id":"[0-9a-f]*","log":.*$//' receipt.json > .verify/leaf

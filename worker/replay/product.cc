@@ -194,6 +194,7 @@ absl::Status PackedLeaf::Multiply(const void* hidden, uint64_t rows, float* out)
     const size_t need = p.desc.scratchpad_desc().get_size() + 64;
     if (scratch.size() < need) scratch.resize(need);
     const uintptr_t at = (reinterpret_cast<uintptr_t>(scratch.data()) + 63) & ~uintptr_t{63};
+    // An address rounded up inside the buffer. NOLINTNEXTLINE(performance-no-int-to-ptr)
     memory s(p.desc.scratchpad_desc(), Engine(), reinterpret_cast<void*>(at));
     dnnl::stream stream(Engine());
     p.primitive.execute(stream, {{DNNL_ARG_SRC, a},

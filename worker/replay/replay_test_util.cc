@@ -16,7 +16,7 @@ std::string SourceFolder() {
   return folder != nullptr ? folder : ".";
 }
 
-RowProvider Fixed(RowBlock block) {
+RowProvider Fixed(const RowBlock& block) {
   return [block](size_t) -> absl::StatusOr<RowBlock> { return block; };
 }
 
