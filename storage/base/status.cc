@@ -54,7 +54,7 @@ absl::Status ErrnoError(int error_number, std::string_view what) {
                             message + "; free some space and run the same command again");
     case ENOENT:
     case ENOTDIR:
-      return NotFoundError("FILE_MISSING", message);
+      return NotFoundError("FILE_MISSING", message + "; check the path");
     case EACCES:
     case EPERM:
     case EROFS:
