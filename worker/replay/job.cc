@@ -27,8 +27,23 @@ absl::StatusOr<std::map<std::string, size_t>> IndexById(const Items& items, cons
   return out;
 }
 
+absl::Status CheckAffine(const ReplayHead& head, const ReplayPlan& plan, const std::string& name) {
+  if (!(head.scale > 0 && std::isfinite(head.scale))) {
+    return Invalid(name + ": the logit scale must be positive and finite");
+  }
+  if (!head.bias.empty() && head.bias.size() != head.vocab) {
+    return Invalid(name + ": the bias has " + std::to_string(head.bias.size()) +
+                   " values, the head " + std::to_string(head.vocab) + " rows");
+  }
+  if (head.affine() && plan.policy == ReplayPolicy::kTorchBf16) {
+    return Invalid(name + ": policy torch-bf16 says nothing of a logit scale or bias; use exact");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckHead(const ReplayHead& head, const ReplayPlan& plan) {
   const std::string name = "head \"" + head.id + "\"";
+  ASSAY_RETURN_IF_ERROR(CheckAffine(head, plan, name));
   if (head.vocab == 0 || head.vocab > kVocabMax || head.hidden == 0 || head.hidden > kHiddenMax) {
     return Invalid(name + ": shape [" + std::to_string(head.vocab) + ", " +
                    std::to_string(head.hidden) + "] is out of range");
@@ -135,6 +150,10 @@ absl::StatusOr<Job> ResolveJob(const ReplayPlan& plan, int rank, int size) {
     job.comparisons.push_back(out);
   }
   job.sources = table.Take();
+  job.wide = plan.policy == ReplayPolicy::kFp64Audit;
+  for (const Source& source : job.sources) {
+    job.wide = job.wide || (source.head && plan.heads[*source.head].affine());
+  }
   ASSAY_ASSIGN_OR_RETURN(job.columns, ColumnsOf(plan, job.sources));
   job.leaves = CutLeaves(job.columns);
   for (int r = 0; r < size; ++r) job.ranges.push_back(LeavesOfRank(job.leaves.size(), r, size));

@@ -37,6 +37,7 @@ struct Job {
   std::vector<Source> sources;
   std::vector<Comparison> comparisons;
   uint64_t total_rows = 0;
+  bool wide = false;  // logits are held in fp64: fp64-audit, or a head has a scale or a bias
 
   double softcap() const { return plan->softcap.value_or(0.0); }
   uint64_t own_columns() const { return own_end - own_begin; }

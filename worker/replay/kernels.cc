@@ -1,6 +1,7 @@
 #include "worker/replay/kernels.h"
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 
 namespace assay {
@@ -40,9 +41,16 @@ const Tables& AllTables() {
   return tables;
 }
 
+std::atomic<const ReplayKernels*> chosen = nullptr;
+
 }  // namespace
 
-const ReplayKernels& Kernels() { return *AllTables().list[0]; }
+const ReplayKernels& Kernels() {
+  const ReplayKernels* const table = chosen.load(std::memory_order_relaxed);
+  return table != nullptr ? *table : *AllTables().list[0];
+}
+
+void UseKernels(const ReplayKernels* table) { chosen.store(table, std::memory_order_relaxed); }
 
 const ReplayKernels* const* AllKernels(int* count) {
   *count = AllTables().count;

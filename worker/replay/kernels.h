@@ -45,6 +45,12 @@ struct PairLeaf {
   int64_t ref_masked;   // lowest column where only the reference is -inf; -1 when there is none
 };
 
+// Bounds of the functions below, in units in the last place; replay_elementary_test asserts them.
+inline constexpr double kExpUlpMax = 1.1;
+inline constexpr double kExpSplitUlpMax = 2.0;
+inline constexpr double kLog1pUlpMax = 3.0;
+inline constexpr double kSoftcapUlpMax = 4.0;
+
 struct ReplayKernels {
   const char* isa;  // "avx512", "avx2", "portable"; not part of the bits
   // softcap <= 0 means none. observed < 0 or >= columns: not in this leaf.
@@ -56,12 +62,13 @@ struct ReplayKernels {
                    const PairRow& row, PairLeaf* out);
   void (*pair_f64)(const double* ref, const double* cand, int64_t columns, double softcap,
                    const PairRow& row, PairLeaf* out);
-  // exp(x), x <= 0; 0 below -708. Error at most 1.1 ulp above -707.
+  // exp(x), x <= 0; 0 below -708. kExpUlpMax.
   double (*exp)(double x);
-  // t = exp(-s) and 1 - t without cancellation, s >= 0.
+  // t = exp(-s) and 1 - t without cancellation, s >= 0. kExpSplitUlpMax each.
   void (*exp_split)(double s, double* t, double* one_minus_t);
-  // ln(1 + x), x >= 0. Error at most 3 ulp.
+  // ln(1 + x), x >= 0. kLog1pUlpMax.
   double (*log1p)(double x);
+  // cap * tanh(x / cap), cap > 0. kSoftcapUlpMax.
   double (*softcap)(double x, double cap);
   // Sum of h[i] * w[i] over bf16 values, eight fp64 lanes: products are exact, sums round.
   double (*dot_bf16)(const uint16_t* h, const uint16_t* w, int64_t n);
@@ -71,6 +78,9 @@ struct ReplayKernels {
 const ReplayKernels& Kernels();
 // Every table that this CPU runs, fastest first: for tests. `count` receives their number.
 const ReplayKernels* const* AllKernels(int* count);
+// Makes Kernels() give `table` from now on, null for the fastest again: for tests that have no
+// other work running.
+void UseKernels(const ReplayKernels* table);
 
 inline constexpr const char* kKernelsVersion = "vec8/1";
 

@@ -38,6 +38,16 @@ std::vector<Piece> CutPieces(const Tile& tile, int threads) {
   return out;
 }
 
+// logits = scale * dots + bias over one leaf of a row; `dots` may be `logits`.
+template <typename T>
+void ApplyHead(const ReplayHead& head, const Leaf& leaf, const T* dots, double* logits) {
+  for (uint64_t v = 0; v < leaf.columns(); ++v) {
+    const double scaled = head.scale * static_cast<double>(dots[v]);
+    logits[v] =
+        head.bias.empty() ? scaled : scaled + static_cast<double>(head.bias[leaf.begin + v]);
+  }
+}
+
 class TileFiller {
  public:
   TileFiller(const ContextRows& operands, const std::vector<std::shared_ptr<HeadSlice>>& heads,
@@ -48,8 +58,10 @@ class TileFiller {
     const Source& source = job_.sources[piece.source];
     if (!source.head) {
       CopyStored(piece, source.operand);
-    } else if (tile_.wide()) {
+    } else if (job_.plan->policy == ReplayPolicy::kFp64Audit) {
       MultiplyWide(piece, source);
+    } else if (tile_.wide()) {
+      ASSAY_RETURN_IF_ERROR(MultiplyThenWiden(piece, source));
     } else {
       ASSAY_RETURN_IF_ERROR(heads_[*source.head]->leaves[piece.leaf]->Multiply(
           operands_.Hidden(source.operand, tile_.first_row() + piece.begin),
@@ -100,6 +112,21 @@ class TileFiller {
     }
   }
 
+  // fp32 dot products as ever, then the head's scale and bias in fp64.
+  absl::Status MultiplyThenWiden(const Piece& piece, const Source& source) {
+    const uint64_t columns = LeafOf(piece).columns(), rows = piece.end - piece.begin;
+    thread_local AlignedBuffer dots;
+    dots.Resize(rows * columns * sizeof(float));
+    auto* const narrow = reinterpret_cast<float*>(dots.data());
+    ASSAY_RETURN_IF_ERROR(heads_[*source.head]->leaves[piece.leaf]->Multiply(
+        operands_.Hidden(source.operand, tile_.first_row() + piece.begin), rows, narrow));
+    for (uint64_t row = 0; row < rows; ++row) {
+      ApplyHead(job_.plan->heads[*source.head], LeafOf(piece), narrow + row * columns,
+                tile_.Row<double>(piece.source, piece.leaf, piece.begin + row));
+    }
+    return absl::OkStatus();
+  }
+
   // fp64-audit: plain dot products, correct before fast.
   void MultiplyWide(const Piece& piece, const Source& source) {
     const ReplayHead& head = job_.plan->heads[*source.head];
@@ -112,6 +139,10 @@ class TileFiller {
             Kernels().dot_bf16(operands_.HiddenBf16(source.operand, tile_.first_row() + row),
                                weights.data(), static_cast<int64_t>(head.hidden));
       }
+    }
+    for (uint64_t row = piece.begin; row < piece.end && head.affine(); ++row) {
+      double* const logits = tile_.Row<double>(piece.source, piece.leaf, row);
+      ApplyHead(head, leaf, logits, logits);
     }
   }
 

@@ -1,6 +1,7 @@
 #include "worker/replay/prepare.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <string>
 
@@ -70,6 +71,14 @@ absl::StatusOr<std::vector<HeadScan>> ExchangeHeadScans(
   return own;
 }
 
+// Lowest column of a bias that is NaN or infinite; -1 for none.
+int64_t FirstNonFinite(const std::vector<float>& bias, uint64_t columns) {
+  for (size_t v = 0; v < bias.size() && v < columns; ++v) {
+    if (!std::isfinite(bias[v])) return static_cast<int64_t>(v);
+  }
+  return -1;
+}
+
 // By comparison: reference rows, reference head, candidate rows, candidate head.
 absl::Status RefuseNonFinite(const Job& job, const std::vector<OperandScan>& operands,
                              const std::vector<HeadScan>& heads) {
@@ -91,6 +100,12 @@ absl::Status RefuseNonFinite(const Job& job, const std::vector<OperandScan>& ope
         refusal.column = heads[*source.head].bad_row;
         return Refuse(refusal, "head \"" + job.plan->heads[*source.head].id +
                                    "\" is not finite in the row of this column");
+      }
+      if (const int64_t bad = FirstNonFinite(job.plan->heads[*source.head].bias, job.columns);
+          bad >= 0) {
+        refusal.column = bad;
+        return Refuse(refusal, "the bias of head \"" + job.plan->heads[*source.head].id +
+                                   "\" is not finite in this column");
       }
     }
   }

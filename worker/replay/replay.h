@@ -77,6 +77,12 @@ struct ReplayHead {
   // Content digest or other name that is equal exactly when the bytes are: an engine keeps a packed
   // head between runs under it. "" = never kept.
   std::string cache_key;
+  // What the model does to its head's product before the softcap: logit = scale * dot + bias, in
+  // fp64 and not rounded again (docs/metric.md). Not with torch-bf16.
+  double scale = 1;         // > 0 and finite
+  std::vector<float> bias;  // [vocab], or empty for none
+
+  bool affine() const { return scale != 1 || !bias.empty(); }
 };
 
 enum class OperandKind { kHidden, kLogits };
