@@ -47,6 +47,23 @@ TEST(Quantile, InterpolatesLinearly) {
   EXPECT_EQ(LinearQuantile(std::vector<double>{5}, 0.99), 5);
 }
 
+// Expected: numpy.quantile and torch.quantile, which agree. The other branch gives another last
+// bit.
+TEST(Quantile, BelowAHalfStartsFromTheLowerNeighbour) {
+  EXPECT_EQ(LinearQuantile(std::vector<double>{0.0006, 0.0088, 0.0328}, 0.1),
+            0.0022400000000000002);
+  EXPECT_EQ(LinearQuantile(std::vector<double>{0.0011, 0.0034, 0.0039, 0.014, 0.022}, 0.05),
+            0.0015600000000000002);
+  EXPECT_EQ(
+      LinearQuantile(std::vector<double>{0.047, 0.0823, 0.1193, 0.121, 0.1435, 0.1716, 0.411}, 0.9),
+      0.2673600000000001);
+  EXPECT_EQ(LinearQuantile(std::vector<double>{0.9664, 7.4102, 9.9954, 23.2033, 29.2873, 86.1748,
+                                               104.4445, 105.3211, 107.4578, 131.4274, 141.4407,
+                                               186.366, 305.8224, 500.2904},
+                           0.33),
+            45.784675);
+}
+
 TEST(Quantile, InfinityReachesOnlyItsNeighbours) {
   const std::vector<double> v = {0, 1, 2, kInf, kInf};
   EXPECT_EQ(LinearQuantile(v, 0.5), 2);  // exactly the third: w = 0
