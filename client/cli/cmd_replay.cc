@@ -16,6 +16,7 @@ struct ReplayOptions {
   OfflineReplayRequest request;
   std::vector<std::string> candidates;
   std::vector<std::string> candidate_heads;
+  std::vector<std::string> candidate_head_biases;
   OfflineRanks ranks;
 };
 
@@ -46,6 +47,9 @@ absl::StatusOr<int> RunReplayCommand(ReplayOptions& options, CliContext& context
   }
   for (const std::string& text : options.candidate_heads) {
     options.request.candidate_heads.push_back(ParseLabelled(text));
+  }
+  for (const std::string& text : options.candidate_head_biases) {
+    options.request.candidate_head_biases.push_back(ParseLabelled(text));
   }
   context.progress().Note(fmt::format("assay replay: {} candidate{} against {} over {}",
                                       options.candidates.size(),
@@ -101,11 +105,36 @@ void AddReplayCommand(CLI::App& app, CliContext& context) {
                    "[LABEL=]FILE[:TENSOR]|MODEL, a candidate's own head; without LABEL for all")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_option(
+      "--head-bias", request.head_bias,
+      "FILE[:TENSOR], added to the logits of --head, or none; by default the tensor "
+      "lm_head.bias beside lm_head.weight in a head FILE, if there is one");
+  command
+      ->add_option("--candidate-head-bias", options->candidate_head_biases,
+                   "[LABEL=]FILE[:TENSOR]|none, the same for a candidate's own head")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command
+      ->add_option("--logit-scale", request.logit_scale,
+                   "Factor of every head's product: logit = softcap(SCALE * product + bias)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--softcap", request.softcap, "Final logit softcap: CAP * tanh(logit / CAP)")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--valid-vocab", request.valid_vocab,
+                   "Columns that exist, counted from 0; the head's other rows are padding")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
   command->add_option("--suite", request.suite_dir, "Suite folder")->required();
   command->add_option("--out", request.out, "Folder for the results")->required();
   command->add_option("--filter", request.filter,
                       "Contexts to compare: all, sentinel, or a partition; by default those that "
                       "the reference was captured for");
+  command
+      ->add_option("--score-from", request.score_from,
+                   "Leave out the first N positions of every context, so that those scored have "
+                   "more than N tokens before them")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 20))
+      ->capture_default_str();
   command
       ->add_option("--policy", request.policy,
                    "Numeric policy: exact, fp64-audit (slow oracle) or torch-bf16 (logits rounded "

@@ -20,6 +20,18 @@ absl::Status Bad(const std::string& path, const std::string& why) {
                           "FILE:TENSOR");
 }
 
+// Element `i` of a BF16, F32 or F16 tensor; widening is exact.
+float ElementOf(const TensorView& tensor, uint64_t i) {
+  if (tensor.dtype == DType::kF32) {
+    float value;
+    std::memcpy(&value, tensor.bytes.data() + 4 * i, 4);
+    return value;
+  }
+  uint16_t half;
+  std::memcpy(&half, tensor.bytes.data() + 2 * i, 2);
+  return tensor.dtype == DType::kBF16 ? Bf16ToFloat(half) : F16ToFloat(half);
+}
+
 // SHA-256 of the values as bf16, in pieces.
 std::string ContentSha256(const TensorView& tensor) {
   Sha256 digest;
@@ -29,21 +41,9 @@ std::string ContentSha256(const TensorView& tensor) {
   }
   constexpr uint64_t kPiece = 1 << 16;
   std::vector<uint16_t> rounded(kPiece);
-  const uint64_t width = DTypeBytes(tensor.dtype);
   for (uint64_t at = 0, total = tensor.elements(); at < total; at += kPiece) {
     const uint64_t count = std::min(kPiece, total - at);
-    for (uint64_t i = 0; i < count; ++i) {
-      const uint8_t* source = tensor.bytes.data() + (at + i) * width;
-      float value;
-      if (tensor.dtype == DType::kF32) {
-        std::memcpy(&value, source, 4);
-      } else {
-        uint16_t half;
-        std::memcpy(&half, source, 2);
-        value = F16ToFloat(half);
-      }
-      rounded[i] = FloatToBf16(value);
-    }
+    for (uint64_t i = 0; i < count; ++i) rounded[i] = FloatToBf16(ElementOf(tensor, at + i));
     digest.Update({reinterpret_cast<const uint8_t*>(rounded.data()), count * 2});
   }
   return digest.FinishHex();
@@ -68,6 +68,44 @@ absl::StatusOr<TensorView> FindHeadTensor(const SafetensorsFile& file, std::stri
     return Bad(file.path(), "tensor \"" + name + "\" is " + std::string(DTypeName(view.dtype)));
   }
   return view;
+}
+
+std::string BiasBeside(const SafetensorsFile& file, std::string_view weight_tensor) {
+  constexpr std::string_view kWeight = "weight", kBias = "bias";
+  if (!weight_tensor.ends_with(kWeight)) return "";
+  std::string name(weight_tensor.substr(0, weight_tensor.size() - kWeight.size()));
+  name += kBias;
+  return file.Has(name) ? name : "";
+}
+
+absl::StatusOr<HeadBias> ReadHeadBias(const SafetensorsFile& file, std::string_view tensor,
+                                      uint64_t vocab) {
+  const auto bad = [&](const std::string& why) {
+    return InvalidError("HEAD_INVALID", file.path() + ": " + why + "; a head bias is a [" +
+                                            std::to_string(vocab) +
+                                            "] tensor in F32, BF16 or F16, name it with "
+                                            "FILE:TENSOR");
+  };
+  HeadBias bias;
+  bias.tensor = std::string(tensor);
+  if (tensor.empty() && file.tensors().size() == 1) bias.tensor = file.tensors()[0].name;
+  for (const char* usual : {"bias", "lm_head.bias"}) {
+    if (tensor.empty() && file.Has(usual)) bias.tensor = usual;
+  }
+  if (bias.tensor.empty()) return bad("the file has several tensors");
+  if (!file.Has(bias.tensor)) return bad("there is no tensor \"" + bias.tensor + "\"");
+  ASSAY_ASSIGN_OR_RETURN(const TensorView view, file.Find(bias.tensor));
+  if (view.shape != std::vector<uint64_t>{vocab}) {
+    return bad("tensor \"" + bias.tensor + "\" has another shape");
+  }
+  if (view.dtype != DType::kBF16 && view.dtype != DType::kF32 && view.dtype != DType::kF16) {
+    return bad("tensor \"" + bias.tensor + "\" is " + std::string(DTypeName(view.dtype)));
+  }
+  bias.values.resize(vocab);
+  for (uint64_t v = 0; v < vocab; ++v) bias.values[v] = ElementOf(view, v);
+  bias.content_sha256 =
+      Sha256Hex({reinterpret_cast<const char*>(bias.values.data()), bias.values.size() * 4});
+  return bias;
 }
 
 absl::StatusOr<HeadInfo> InspectHead(const std::string& path, std::string_view tensor) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "storage/format/safetensors.h"
@@ -27,6 +28,22 @@ struct HeadInfo {
 // the file (published readers do the same). HEAD_INVALID when it is missing, not two-dimensional,
 // empty, or not BF16, F32 or F16.
 absl::StatusOr<TensorView> FindHeadTensor(const SafetensorsFile& file, std::string_view tensor);
+
+// A bias added to a head's logits: a [vocab] tensor in F32, BF16 or F16, widened exactly.
+struct HeadBias {
+  std::string tensor;
+  std::vector<float> values;
+  std::string content_sha256;  // of the values as little-endian F32
+};
+
+// The tensor beside a head's weight that would be its bias ("lm_head.bias" for "lm_head.weight"),
+// if the file has it; else "".
+std::string BiasBeside(const SafetensorsFile& file, std::string_view weight_tensor);
+
+// `tensor` when given, else "lm_head.bias", else "bias", else the file's only tensor. HEAD_INVALID
+// when it is missing, ambiguous, of another shape than [vocab] or another dtype.
+absl::StatusOr<HeadBias> ReadHeadBias(const SafetensorsFile& file, std::string_view tensor,
+                                      uint64_t vocab);
 
 // Opens, finds, digests. Reads the whole file.
 absl::StatusOr<HeadInfo> InspectHead(const std::string& path, std::string_view tensor);

@@ -41,6 +41,7 @@ struct SuiteInfo {
   std::string filter = "all";      // which contexts were asked for
   uint64_t suite_contexts = 0;     // contexts in the whole suite
   int64_t context_length = 0;      // tokens per context
+  int64_t score_from = 0;          // positions at the start of every context that were not scored
 };
 
 // Bits per weight count everything stored for those weights (scales, offsets). Absent = unknown.
@@ -60,6 +61,10 @@ struct HeadIdentity {
   std::string original_dtype;     // "BF16", "F16", "Q8_0", ...
   std::string rounding = "none";  // "none" or "bf16-rne" (to nearest, ties to even)
   bool tied = false;              // the embedding is the head
+  // logit = scale * product + bias, where the head has them. bias_sha256: of the [vocab] values as
+  // little-endian F32; "" = no bias.
+  std::optional<double> logit_scale;
+  std::string bias_sha256;
 };
 
 // Where hidden states (or logits) of one operand came from.

@@ -62,6 +62,12 @@ absl::Status CheckHeadIdentity(const HeadIdentity& head, const std::string& name
   if (!head.original_sha256.empty()) {
     ASSAY_RETURN_IF_ERROR(CheckDigest(head.original_sha256, name + ".original_sha256"));
   }
+  if (!head.bias_sha256.empty()) {
+    ASSAY_RETURN_IF_ERROR(CheckDigest(head.bias_sha256, name + ".bias_sha256"));
+  }
+  if (head.logit_scale && !(*head.logit_scale > 0 && std::isfinite(*head.logit_scale))) {
+    return Invalid(name + ".logit_scale must be positive and finite");
+  }
   if (head.vocab == 0 || head.hidden == 0) return Invalid(name + " has no shape");
   if (head.rounding != "none" && head.rounding != "bf16-rne") {
     return Invalid(name + ".rounding must be \"none\" or \"bf16-rne\"");
@@ -94,7 +100,9 @@ absl::Status CheckHead(const ReportInputs& inputs, const std::string& name, cons
     return Invalid(name + ": the two heads have different vocabularies");
   }
   if (name == kHeadShared &&
-      head.reference_head.rounded_sha256 != head.candidate_head.rounded_sha256) {
+      (head.reference_head.rounded_sha256 != head.candidate_head.rounded_sha256 ||
+       head.reference_head.logit_scale != head.candidate_head.logit_scale ||
+       head.reference_head.bias_sha256 != head.candidate_head.bias_sha256)) {
     return Invalid("the shared head must be the same for both operands");
   }
   if (head.arrays.positions != positions) {

@@ -73,7 +73,9 @@ Json CoverageJson(const SuiteInfo& suite, const std::vector<ReportContext>& cont
   json["filter"] = suite.filter;
   json["contexts"] = contexts.size();
   json["positions"] = positions;
-  json["complete"] = contexts.size() == suite.suite_contexts;
+  // Only where there is a window: reports of whole contexts keep the form they always had.
+  if (suite.score_from > 0) json["score_from"] = suite.score_from;
+  json["complete"] = contexts.size() == suite.suite_contexts && suite.score_from == 0;
   json["indices_sha256"] = IndicesSha256(indices);
   return json;
 }
@@ -117,6 +119,9 @@ Json HeadIdentityJson(const HeadIdentity& head) {
   json["original_dtype"] = TextOrNull(head.original_dtype);
   json["rounding"] = head.rounding;
   json["tied"] = head.tied;
+  // Only where the head has them: reports of plain heads keep the form they always had.
+  if (head.logit_scale) json["logit_scale"] = *head.logit_scale;
+  if (!head.bias_sha256.empty()) json["bias_sha256"] = head.bias_sha256;
   return json;
 }
 

@@ -1,6 +1,5 @@
 #include "worker/group/offline_heads.h"
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -9,6 +8,7 @@
 
 #include "storage/base/bf16.h"
 #include "storage/base/digest.h"
+#include "storage/base/f16.h"
 #include "storage/base/files.h"
 #include "storage/base/json_fields.h"
 #include "storage/base/macros.h"
@@ -23,24 +23,12 @@ namespace {
 constexpr int64_t kDimMax = int64_t{1} << 40;
 constexpr char kRounding[] = "bf16-rne";
 constexpr char kRoundedTensor[] = "lm_head.weight";
+constexpr char kNoBias[] = "none";
 
 bool IsGguf(const std::string& path) {
   char magic[4] = {};
   std::ifstream file(path, std::ios::binary);
   return file.read(magic, sizeof(magic)) && std::memcmp(magic, "GGUF", 4) == 0;
-}
-
-// IEEE binary16 to binary32, exact.
-float HalfToFloat(uint16_t half) {
-  const uint32_t sign = uint32_t{half & 0x8000u} << 16;
-  const uint32_t exponent = (half >> 10) & 0x1fu;
-  const uint32_t mantissa = half & 0x3ffu;
-  if (exponent == 0) {  // zero or subnormal: mantissa * 2^-24
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-    return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | sign);
-  }
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
-  return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
 }
 
 std::vector<uint16_t> RoundToBf16(const TensorView& tensor) {
@@ -52,7 +40,7 @@ std::vector<uint16_t> RoundToBf16(const TensorView& tensor) {
     } else {
       uint16_t half = 0;
       std::memcpy(&half, tensor.bytes.data() + 2 * i, 2);
-      value = HalfToFloat(half);
+      value = F16ToFloat(half);
     }
     out[i] = FloatToBf16(value);
   }
@@ -137,15 +125,16 @@ absl::StatusOr<OfflineHead> HeadOfModel(const std::string& spec, const ModelSpec
   return head;
 }
 
-}  // namespace
-
-absl::StatusOr<OfflineHead> PrepareHead(const std::string& spec, Group& group,
-                                        const std::string& work) {
+absl::StatusOr<OfflineHead> HeadOf(const std::string& spec, Group& group, const std::string& work) {
   ASSAY_ASSIGN_OR_RETURN(const ModelSpec model, ParseModelSpec(spec));
   if (IsDirectory(model.path) || IsGguf(model.path)) {
     return HeadOfModel(spec, model, group, work);
   }
   const FileSpec source = SplitFile(spec);
+  if (const absl::Status missing = MissingModelError(spec);
+      !FileExists(source.path) && ReasonOf(missing) == "TRANSFORM_INVALID") {
+    return missing;
+  }
   if (!FileExists(source.path)) {
     return NotFoundError("HEAD_MISSING",
                          source.path +
@@ -153,6 +142,45 @@ absl::StatusOr<OfflineHead> PrepareHead(const std::string& spec, Group& group,
                              "a model (GGUF file or Hugging Face folder)");
   }
   return HeadOfFile(spec, source, work);
+}
+
+// The bias that the request names, or that lies beside the weight in a head's file.
+absl::Status AddBias(const HeadRequest& request, OfflineHead* head) {
+  if (request.bias == kNoBias) return absl::OkStatus();
+  FileSpec source = SplitFile(request.bias);
+  if (request.bias.empty()) {
+    if (!head->model_facts.is_null()) return absl::OkStatus();
+    const FileSpec weight = SplitFile(head->spec);
+    ASSAY_ASSIGN_OR_RETURN(const auto file, SafetensorsFile::Open(weight.path));
+    ASSAY_ASSIGN_OR_RETURN(const TensorView tensor, FindHeadTensor(*file, weight.tensor));
+    source = {weight.path, BiasBeside(*file, tensor.name)};
+    if (source.tensor.empty()) return absl::OkStatus();
+    head->bias_found = true;
+  }
+  if (!FileExists(source.path)) {
+    return NotFoundError("HEAD_MISSING", source.path +
+                                             " does not exist; a head bias is FILE[:TENSOR] "
+                                             "(safetensors) or none");
+  }
+  ASSAY_ASSIGN_OR_RETURN(const auto file, SafetensorsFile::Open(source.path));
+  ASSAY_ASSIGN_OR_RETURN(const HeadBias bias,
+                         ReadHeadBias(*file, source.tensor, head->identity.vocab));
+  head->bias_file = source.path;
+  head->bias_tensor = bias.tensor;
+  head->identity.bias_sha256 = bias.content_sha256;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<OfflineHead> PrepareHead(const HeadRequest& request, Group& group,
+                                        const std::string& work) {
+  ASSAY_ASSIGN_OR_RETURN(OfflineHead head, HeadOf(request.spec, group, work));
+  if (request.logit_scale && *request.logit_scale != 1) {
+    head.identity.logit_scale = request.logit_scale;
+  }
+  ASSAY_RETURN_IF_ERROR(AddBias(request, &head));
+  return head;
 }
 
 }  // namespace assay

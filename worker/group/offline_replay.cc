@@ -41,6 +41,8 @@ NumericInfo Numeric(const OfflineReplayRequest& request, const Group& group, con
       run.rounded.count(CandidateOperand(candidate)) > 0) {
     out.operand_rounding = "bf16-rne";
   }
+  out.valid_vocab = request.valid_vocab;
+  out.softcap = request.softcap;
   out.allow_infinite = request.allow_infinite;
   return out;
 }
@@ -51,7 +53,8 @@ absl::StatusOr<ReportInputs> GatherReport(const OfflineReplayRequest& request, c
   const ReplayCandidate& candidate = inputs.candidates[number];
   ReportInputs out;
   out.suite = {inputs.suite.schema, inputs.suite.suite_token_sha256, inputs.suite.manifest_sha256,
-               inputs.filter,       inputs.suite.contexts.size(),    inputs.suite.context_length};
+               inputs.filter,       inputs.suite.contexts.size(),    inputs.suite.context_length,
+               request.score_from};
   const std::vector<ContextRows> rows = inputs.rows();
   for (size_t i = 0; i < rows.size(); ++i) {
     const SuiteContext& context = inputs.suite.contexts[inputs.selected[i]];
@@ -88,6 +91,7 @@ class Replay {
 
  private:
   absl::Status FirstError() const;
+  void NoteFoundBiases() const;
   absl::StatusOr<SummaryCandidate> WriteCandidate(const Group& group, const ReplayRun& run,
                                                   size_t number);
   Json Execution(const Group& group, const ReplayRun& run, const std::string& label) const;
@@ -105,6 +109,19 @@ absl::Status Replay::FirstError() const {
     if (candidate.status.ok()) return candidate.status;
   }
   return inputs_.candidates.front().status;
+}
+
+void Replay::NoteFoundBiases() const {
+  if (!hooks_.note) return;
+  const auto note = [&](const OfflineHead& head, const std::string& flag) {
+    if (!head.bias_found) return;
+    hooks_.note(head.spec + ": adding " + head.bias_tensor + ", which lies beside the head; " +
+                flag + " none leaves it out");
+  };
+  note(inputs_.head, "--head-bias");
+  for (const ReplayCandidate& candidate : inputs_.candidates) {
+    if (candidate.own_head) note(*candidate.own_head, "--candidate-head-bias");
+  }
 }
 
 Json Replay::Execution(const Group& group, const ReplayRun& run, const std::string& label) const {
@@ -148,6 +165,7 @@ absl::StatusOr<OfflineReplayResult> Replay::Run() {
   ASSAY_ASSIGN_OR_RETURN(const std::unique_ptr<Group> group,
                          StartOfflineGroup(ranks_, /*capture=*/false, work->path(), hooks_));
   ASSAY_RETURN_IF_ERROR(PrepareHeads(request_, *group, work->path(), &inputs_));
+  NoteFoundBiases();
   ASSAY_RETURN_IF_ERROR(FirstError());
   ASSAY_ASSIGN_OR_RETURN(const ReplayRun run,
                          RunReplayUnits(request_, *group, work->path(), hooks_, &inputs_));

@@ -4,6 +4,7 @@
 #define ASSAY_WORKER_GROUP_OFFLINE_REPLAY_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,12 +30,19 @@ struct OfflineReplayRequest {
   std::vector<LabelledInput> candidates;       // capture directories; label "" = folder name
   std::string head;                            // FILE[:TENSOR] or MODEL, of the reference
   std::vector<LabelledInput> candidate_heads;  // label "" = every candidate
+  // Biases as HeadRequest::bias; the scale is of every head.
+  std::string head_bias;
+  std::vector<LabelledInput> candidate_head_biases;
+  std::optional<double> logit_scale;
   std::string suite_dir;
   std::string filter;  // "" = the reference capture's own
   std::string out;
   std::string policy = "exact";
   int64_t row_tile = 64;
+  std::optional<double> softcap;
+  std::optional<int64_t> valid_vocab;  // columns from 0 on that exist
   bool allow_infinite = false;
+  int64_t score_from = 0;     // positions dropped at the start of every context (qwen-suites 3.8)
   size_t unit_contexts = 16;  // bounds what a unit holds
 };
 
@@ -55,7 +63,8 @@ struct OfflineReplayResult {
 // A candidate that is refused (damaged, incomplete, of another suite, rows not finite) does not
 // stop the others; when none is left the first error is returned. A refused suite, reference or
 // head is an error. LABEL_INVALID, LABEL_DUPLICATE, LABEL_UNKNOWN, SUITE_MISMATCH, DIGEST_MISMATCH,
-// CONTEXT_MISSING, SHAPE_MISMATCH, OUT_SEALED (the folder holds sealed results), OUT_BUSY,
+// CONTEXT_MISSING, SHAPE_MISMATCH, FILTER_EMPTY (no context or, with score_from, no position left),
+// OUT_SEALED (the folder holds sealed results), OUT_BUSY,
 // CANCELLED, and those of the parts.
 absl::StatusOr<OfflineReplayResult> OfflineReplay(const OfflineReplayRequest& request,
                                                   const OfflineRanks& ranks,

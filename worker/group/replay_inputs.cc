@@ -26,9 +26,11 @@ absl::Status SettleLabels(const OfflineReplayRequest& request, ReplayInputs* inp
     }
     inputs->candidates.push_back(std::move(candidate));
   }
-  for (const LabelledInput& head : request.candidate_heads) {
-    if (!head.label.empty() && seen.count(head.label) == 0) {
-      return InvalidError("LABEL_UNKNOWN", "--candidate-head names \"" + head.label +
+  for (const auto& [flag, given] : {std::pair("--candidate-head", &request.candidate_heads),
+                                    {"--candidate-head-bias", &request.candidate_head_biases}}) {
+    for (const LabelledInput& input : *given) {
+      if (input.label.empty() || seen.count(input.label) > 0) continue;
+      return InvalidError("LABEL_UNKNOWN", std::string(flag) + " names \"" + input.label +
                                                "\", but no candidate is called so");
     }
   }
@@ -37,9 +39,7 @@ absl::Status SettleLabels(const OfflineReplayRequest& request, ReplayInputs* inp
 
 // The contexts that the reference was captured for, unless the user says otherwise.
 absl::StatusOr<std::string> ReferenceFilter(const std::string& dir) {
-  const std::string path = JoinPath(dir, kCaptureManifestName);
-  ASSAY_ASSIGN_OR_RETURN(const Json json, ReadJsonFile(path, kCaptureManifestBytesMax));
-  ASSAY_ASSIGN_OR_RETURN(const CaptureManifest manifest, ParseCaptureManifest(json, path));
+  ASSAY_ASSIGN_OR_RETURN(const CaptureManifest manifest, ReadCaptureManifest(dir));
   return manifest.filter.empty() ? "all" : manifest.filter;
 }
 
@@ -53,8 +53,15 @@ absl::Status CheckWidth(const CaptureDir& capture, const OfflineHead& head) {
                           std::to_string(Width(capture)) + "; give the head of that model");
 }
 
-absl::Status CheckVocabulary(const Suite& suite, const OfflineHead& head) {
-  ASSAY_RETURN_IF_ERROR(CheckTokensBelow(suite, static_cast<int64_t>(head.identity.vocab)));
+absl::Status CheckVocabulary(const Suite& suite, const OfflineHead& head,
+                             std::optional<int64_t> valid_vocab) {
+  const auto vocab = static_cast<int64_t>(head.identity.vocab);
+  if (valid_vocab && *valid_vocab > vocab) {
+    return InvalidError("SHAPE_MISMATCH", head.spec + ": the head has " + std::to_string(vocab) +
+                                              " rows, fewer than the " +
+                                              std::to_string(*valid_vocab) + " of --valid-vocab");
+  }
+  ASSAY_RETURN_IF_ERROR(CheckTokensBelow(suite, valid_vocab.value_or(vocab)));
   if (suite.vocab_size == 0 || static_cast<uint64_t>(suite.vocab_size) <= head.identity.vocab) {
     return absl::OkStatus();
   }
@@ -64,22 +71,23 @@ absl::Status CheckVocabulary(const Suite& suite, const OfflineHead& head) {
                           "; suite and head belong to different models");
 }
 
-std::optional<std::string> HeadSpecFor(const OfflineReplayRequest& request,
-                                       const std::string& label) {
-  std::optional<std::string> spec;
-  for (const LabelledInput& head : request.candidate_heads) {
-    if (head.label == label) return head.value;
-    if (head.label.empty()) spec = head.value;
+// The value given for `label`, else the one given for all candidates.
+std::optional<std::string> ValueFor(const std::vector<LabelledInput>& inputs,
+                                    const std::string& label) {
+  std::optional<std::string> value;
+  for (const LabelledInput& input : inputs) {
+    if (input.label == label) return input.value;
+    if (input.label.empty()) value = input.value;
   }
-  return spec;
+  return value;
 }
 
-absl::Status PrepareOwnHead(const std::string& spec, Group& group, const std::string& work,
+absl::Status PrepareOwnHead(const HeadRequest& request, Group& group, const std::string& work,
                             const ReplayInputs& inputs, ReplayCandidate* candidate) {
-  ASSAY_ASSIGN_OR_RETURN(OfflineHead head, PrepareHead(spec, group, work));
+  ASSAY_ASSIGN_OR_RETURN(OfflineHead head, PrepareHead(request, group, work));
   if (head.identity.vocab != inputs.head.identity.vocab) {
     return InvalidError("SHAPE_MISMATCH",
-                        spec + ": the head has " + std::to_string(head.identity.vocab) +
+                        request.spec + ": the head has " + std::to_string(head.identity.vocab) +
                             " rows, the reference's " + std::to_string(inputs.head.identity.vocab) +
                             "; distributions over different vocabularies cannot be compared");
   }
@@ -153,15 +161,13 @@ LabelledInput ParseLabelled(const std::string& text) {
 }
 
 bool ReplayInputs::HasShared(const ReplayCandidate& candidate) const {
-  return !candidate.own_head ||
-         candidate.own_head->identity.rounded_sha256 != head.identity.rounded_sha256;
+  return !candidate.own_head || !candidate.own_head->Same(head);
 }
 
 std::vector<ContextRows> ReplayInputs::rows() const {
   std::vector<ContextRows> out;
   for (const size_t position : selected) {
-    out.push_back(
-        {suite.contexts[position].index, static_cast<uint64_t>(suite.context_length) - 1});
+    out.push_back({suite.contexts[position].index, rows_per_context()});
   }
   return out;
 }
@@ -175,6 +181,14 @@ absl::StatusOr<ReplayInputs> ReadReplayInputs(const OfflineReplayRequest& reques
     ASSAY_ASSIGN_OR_RETURN(inputs.filter, ReferenceFilter(request.reference));
   }
   ASSAY_ASSIGN_OR_RETURN(inputs.selected, SelectContexts(inputs.suite, inputs.filter));
+  inputs.score_from = request.score_from;
+  if (inputs.score_from < 0 || inputs.score_from >= inputs.suite.context_length - 1) {
+    return InvalidError("FILTER_EMPTY", "scoring from position " +
+                                            std::to_string(inputs.score_from) +
+                                            " leaves nothing of contexts with " +
+                                            std::to_string(inputs.suite.context_length - 1) +
+                                            " scored positions; start earlier");
+  }
   ASSAY_ASSIGN_OR_RETURN(inputs.reference, OpenCapture(request.reference, inputs.suite,
                                                        inputs.filter, /*verify_digests=*/true));
   for (ReplayCandidate& candidate : inputs.candidates) {
@@ -188,13 +202,23 @@ absl::StatusOr<ReplayInputs> ReadReplayInputs(const OfflineReplayRequest& reques
 
 absl::Status PrepareHeads(const OfflineReplayRequest& request, Group& group,
                           const std::string& work, ReplayInputs* inputs) {
-  ASSAY_ASSIGN_OR_RETURN(inputs->head, PrepareHead(request.head, group, work));
+  ASSAY_ASSIGN_OR_RETURN(
+      inputs->head,
+      PrepareHead({request.head, request.head_bias, request.logit_scale}, group, work));
   ASSAY_RETURN_IF_ERROR(CheckWidth(inputs->reference, inputs->head));
-  ASSAY_RETURN_IF_ERROR(CheckVocabulary(inputs->suite, inputs->head));
+  ASSAY_RETURN_IF_ERROR(CheckVocabulary(inputs->suite, inputs->head, request.valid_vocab));
   for (ReplayCandidate& candidate : inputs->candidates) {
     if (!candidate.status.ok()) continue;
-    if (const std::optional<std::string> spec = HeadSpecFor(request, candidate.label)) {
-      candidate.status = PrepareOwnHead(*spec, group, work, *inputs, &candidate);
+    const std::optional<std::string> spec = ValueFor(request.candidate_heads, candidate.label);
+    const std::optional<std::string> bias =
+        ValueFor(request.candidate_head_biases, candidate.label);
+    if (spec) {
+      candidate.status = PrepareOwnHead({*spec, bias.value_or(""), request.logit_scale}, group,
+                                        work, *inputs, &candidate);
+    } else if (bias) {
+      candidate.status = InvalidError(
+          "LABEL_UNKNOWN", "--candidate-head-bias is given for candidate " + candidate.label +
+                               ", which has no --candidate-head of its own");
     }
     if (candidate.status.ok() && inputs->HasShared(candidate)) {
       candidate.status = CheckWidth(candidate.capture, inputs->head);

@@ -29,6 +29,7 @@ struct ReplayInputs {
   Suite suite;
   std::string filter;
   std::vector<size_t> selected;  // positions in suite.contexts, suite order
+  int64_t score_from = 0;        // rows dropped at the start of every context
   CaptureDir reference;
   OfflineHead head;
   std::vector<ReplayCandidate> candidates;
@@ -37,6 +38,9 @@ struct ReplayInputs {
   // two heads differ.
   static bool HasOwn(const ReplayCandidate& candidate) { return candidate.own_head.has_value(); }
   bool HasShared(const ReplayCandidate& candidate) const;
+  uint64_t rows_per_context() const {
+    return static_cast<uint64_t>(suite.context_length - 1 - score_from);
+  }
   std::vector<ContextRows> rows() const;
 };
 

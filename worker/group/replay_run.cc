@@ -20,20 +20,27 @@ constexpr char kFallbackBackend[] = "cpu-f32";
 class HeadTable {
  public:
   std::string Add(const OfflineHead& head) {
-    const auto [it, fresh] =
-        ids_.emplace(head.identity.rounded_sha256, "h" + std::to_string(ids_.size()));
-    if (fresh) {
-      json_.push_back({{"id", it->second},
-                       {"file", head.file},
-                       {"tensor", head.tensor},
-                       {"content_sha256", head.identity.rounded_sha256}});
+    for (size_t h = 0; h < heads_.size(); ++h) {
+      if (heads_[h].Same(head)) return Id(h);
     }
-    return it->second;
+    heads_.push_back(head);
+    Json bias = nullptr;
+    if (!head.bias_file.empty()) bias = {{"file", head.bias_file}, {"tensor", head.bias_tensor}};
+    const std::optional<double>& scale = head.identity.logit_scale;
+    json_.push_back({{"id", Id(heads_.size() - 1)},
+                     {"file", head.file},
+                     {"tensor", head.tensor},
+                     {"content_sha256", head.identity.rounded_sha256},
+                     {"logit_scale", scale ? Json(*scale) : Json(nullptr)},
+                     {"bias", std::move(bias)}});
+    return Id(heads_.size() - 1);
   }
   const Json& json() const { return json_; }
 
  private:
-  std::map<std::string, std::string> ids_;
+  static std::string Id(size_t head) { return "h" + std::to_string(head); }
+
+  std::vector<OfflineHead> heads_;
   Json json_ = Json::array();
 };
 
@@ -49,7 +56,8 @@ Json ContextsJson(const ReplayInputs& inputs, const std::vector<size_t>& positio
   for (const size_t position : positions) {
     const SuiteContext& context = inputs.suite.contexts[position];
     // Row r predicts token r + 1.
-    const std::vector<int32_t> observed(context.tokens.begin() + 1, context.tokens.end());
+    const std::vector<int32_t> observed(context.tokens.begin() + 1 + inputs.score_from,
+                                        context.tokens.end());
     out.push_back({{"index", context.index}, {"observed", observed}});
   }
   return out;
@@ -81,9 +89,10 @@ Json BuildUnit(const OfflineReplayRequest& request, const ReplayInputs& inputs,
           {"policy", request.policy},
           {"backend", backend},
           {"row_tile", request.row_tile},
-          {"valid_vocab", nullptr},
-          {"softcap", nullptr},
+          {"valid_vocab", request.valid_vocab ? Json(*request.valid_vocab) : Json(nullptr)},
+          {"softcap", request.softcap ? Json(*request.softcap) : Json(nullptr)},
           {"allow_infinite", request.allow_infinite},
+          {"score_from", request.score_from},
           {"heads", heads.json()},
           {"operands", std::move(operands)},
           {"contexts", ContextsJson(inputs, positions)},
@@ -190,7 +199,7 @@ absl::Status UnitRunner::Accept(const UnitOutcome& outcome, const std::string& f
 
 absl::Status UnitRunner::RunUnit(const std::vector<size_t>& positions, size_t number,
                                  ReplayRun* run) {
-  const uint64_t rows = static_cast<uint64_t>(inputs_->suite.context_length) - 1;
+  const uint64_t rows = inputs_->rows_per_context();
   const uint64_t total = rows * inputs_->selected.size();
   const std::string folder = JoinPath(work_, "replay-" + std::to_string(number));
   while (true) {

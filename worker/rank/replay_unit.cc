@@ -28,9 +28,36 @@ struct OpenPlan {
   ReplayPlan plan;
   std::vector<FilePtr> heads;
   std::vector<std::string> rounded_operands;  // ids whose rows are not stored as bf16
+  uint64_t score_from = 0;                    // rows left out at the start of every context
 };
 
-absl::StatusOr<ReplayHead> OpenHead(const JsonFields& entry, OpenPlan* open) {
+// "logit_scale" and "bias". A bias that the head's file holds is never passed over in silence: a
+// unit without a member "bias" is refused then, null says that it shall not be used.
+absl::Status ReadAffine(const JsonFields& entry, bool says_bias, const SafetensorsFile& file,
+                        const std::string& weight, ReplayHead* head) {
+  if (entry.Has("logit_scale")) {
+    ASSAY_ASSIGN_OR_RETURN(head->scale, entry.Number("logit_scale"));
+  }
+  if (!entry.Has("bias")) {
+    const std::string beside = BiasBeside(file, weight);
+    if (beside.empty() || says_bias) return absl::OkStatus();
+    return InvalidError("HEAD_INVALID", file.path() + " holds " + beside +
+                                            ", and the unit says nothing of a bias; name it in "
+                                            "\"bias\", or null to leave it out");
+  }
+  ASSAY_ASSIGN_OR_RETURN(const Json* object, entry.Object("bias"));
+  const JsonFields bias(*object, entry.where() + ": bias");
+  ASSAY_ASSIGN_OR_RETURN(const std::string path, bias.String("file"));
+  ASSAY_ASSIGN_OR_RETURN(const std::string tensor, bias.String("tensor"));
+  ASSAY_ASSIGN_OR_RETURN(const FilePtr source, SafetensorsFile::Open(path));
+  ASSAY_ASSIGN_OR_RETURN(HeadBias values, ReadHeadBias(*source, tensor, head->vocab));
+  head->bias = std::move(values.values);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ReplayHead> OpenHead(const Json& json, const std::string& where, OpenPlan* open) {
+  const JsonFields entry(json, where);
+  ASSAY_RETURN_IF_ERROR(entry.CheckObject());
   ReplayHead head;
   ASSAY_ASSIGN_OR_RETURN(head.id, entry.String("id"));
   ASSAY_ASSIGN_OR_RETURN(const std::string path, entry.String("file"));
@@ -51,6 +78,7 @@ absl::StatusOr<ReplayHead> OpenHead(const JsonFields& entry, OpenPlan* open) {
   head.bytes = tensor.bytes;
   head.vocab = tensor.shape[0];
   head.hidden = tensor.shape[1];
+  ASSAY_RETURN_IF_ERROR(ReadAffine(entry, json.contains("bias"), *file, tensor.name, &head));
   open->heads.push_back(std::move(file));
   return head;
 }
@@ -83,6 +111,18 @@ absl::StatusOr<RowBlock> OpenLogits(const std::string& spec) {
   return RowBlock{tensor.bytes, RowType::kF32, tensor.shape[0], tensor.shape[1], std::move(file)};
 }
 
+absl::StatusOr<RowBlock> WithoutFirst(absl::StatusOr<RowBlock> block, uint64_t rows) {
+  if (!block.ok() || rows == 0) return block;
+  if (rows >= block->rows) {
+    return InvalidError("SHAPE_MISMATCH", "score_from " + std::to_string(rows) +
+                                              " leaves none of an operand's " +
+                                              std::to_string(block->rows) + " rows");
+  }
+  block->bytes = block->bytes.subspan(block->bytes.size() / block->rows * rows);
+  block->rows -= rows;
+  return block;
+}
+
 absl::StatusOr<ReplayOperand> ReadOperand(const JsonFields& entry, size_t contexts,
                                           OpenPlan* open) {
   ReplayOperand operand;
@@ -103,8 +143,8 @@ absl::StatusOr<ReplayOperand> ReadOperand(const JsonFields& entry, size_t contex
     open->rounded_operands.push_back(operand.id);
     break;
   }
-  operand.rows = [paths = std::move(paths), logits](size_t i) {
-    return logits ? OpenLogits(paths.at(i)) : OpenHidden(paths.at(i));
+  operand.rows = [paths = std::move(paths), logits, first = open->score_from](size_t i) {
+    return WithoutFirst(logits ? OpenLogits(paths.at(i)) : OpenHidden(paths.at(i)), first);
   };
   return operand;
 }
@@ -181,12 +221,15 @@ absl::StatusOr<OpenPlan> OpenUnit(const Json& unit) {
   const JsonFields fields(unit, "unit");
   OpenPlan open;
   ASSAY_RETURN_IF_ERROR(ReadOptions(fields, &open.plan));
+  if (fields.Has("score_from")) {
+    ASSAY_ASSIGN_OR_RETURN(const int64_t from, fields.Int("score_from", 0, 1 << 20));
+    open.score_from = static_cast<uint64_t>(from);
+  }
   ASSAY_RETURN_IF_ERROR(ReadContexts(fields, &open.plan));
   ASSAY_ASSIGN_OR_RETURN(const Json* heads, UnitArray(fields, "heads", 0, kUnitHeadsMax));
   for (size_t i = 0; i < heads->size(); ++i) {
-    const JsonFields entry((*heads)[i], "unit: heads[" + std::to_string(i) + "]");
-    ASSAY_RETURN_IF_ERROR(entry.CheckObject());
-    ASSAY_ASSIGN_OR_RETURN(ReplayHead head, OpenHead(entry, &open));
+    ASSAY_ASSIGN_OR_RETURN(ReplayHead head,
+                           OpenHead((*heads)[i], "unit: heads[" + std::to_string(i) + "]", &open));
     open.plan.heads.push_back(std::move(head));
   }
   ASSAY_ASSIGN_OR_RETURN(const Json* operands, UnitArray(fields, "operands", 1, kUnitOperandsMax));
@@ -235,9 +278,17 @@ Json MaximaJson(const std::vector<ReplayMaximum>& maxima) {
   return out;
 }
 
-absl::Status AddDetails(const absl::Status& status) {
-  const std::optional<ReplayRefusal> refusal = RefusalOf(status);
-  if (!refusal) return status;
+// Positions are those of the whole context.
+absl::Status AddDetails(const absl::Status& refused, uint64_t score_from) {
+  std::optional<ReplayRefusal> refusal = RefusalOf(refused);
+  if (!refusal) return refused;
+  absl::Status status = refused;
+  if (score_from > 0 && refusal->position) {
+    *refusal->position += static_cast<int64_t>(score_from);
+    status = Annotate(status, "position " + std::to_string(*refusal->position) +
+                                  " of the context, counted here from its position " +
+                                  std::to_string(score_from));
+  }
   const auto number = [](const std::optional<int64_t>& value) {
     return value ? Json(*value) : Json(nullptr);
   };
@@ -254,7 +305,7 @@ absl::StatusOr<UnitOutput> ExecuteReplay(const Json& unit, const UnitContext& co
   ReplayCounters counters;
   absl::StatusOr<ReplayResult> result =
       context.replay->Run(open.plan, *context.collective, context.progress, &counters);
-  if (!result.ok()) return AddDetails(result.status());
+  if (!result.ok()) return AddDetails(result.status(), open.score_from);
   UnitOutput out;
   out.multiply_adds = counters.multiply_adds;
   out.weight_bytes = counters.weight_bytes;

@@ -10,8 +10,9 @@
 //     -> {"files":[{"index","file","sha256","bytes","rows","width"}],"identity":{..}}
 //
 // {"kind":"replay","policy":"exact","backend":"auto","row_tile":64,"valid_vocab":null,
-//  "softcap":null,"allow_infinite":false,
-//  "heads":[{"id":"h0","file":"/p","tensor":"lm_head.weight","content_sha256":".."|absent}],
+//  "softcap":null,"allow_infinite":false,"score_from":0,
+//  "heads":[{"id":"h0","file":"/p","tensor":"lm_head.weight","content_sha256":".."|absent,
+//            "logit_scale":0.0625|null|absent,"bias":{"file":"/p","tensor":"lm_head.bias"}|null}],
 //  "operands":[{"id":"ref","role":"reference","hidden":["/path per context"]}
 //              | {"id":"c","role":"candidate","logits":["/path#tensor per context"]}],
 //  "contexts":[{"index":0,"observed":[ids, one per row; -1 = none]}],
@@ -21,8 +22,10 @@
 //         "maxima":{"hidden":{"ref":1.5},"head":{"h0":0.5}},"rounded_operands":["ref"]}
 //     The file has one tensor "<comparison>|<index %06d>|<output>", F64 or I32 [rows], for every
 //     comparison, context and output (in that nesting, outputs in the order of kReplayF64Names,
-//     kReplayI32Names). Only row_tile, softcap, valid_vocab, backend, allow_infinite and
-//     content_sha256 may be absent.
+//     kReplayI32Names). Only row_tile, softcap, valid_vocab, backend, allow_infinite,
+//     content_sha256 and logit_scale may be absent, and bias unless the head's file holds one.
+//     So may score_from = N, which leaves out the first N rows of every operand: "observed" and the
+//     results begin with row N.
 //
 // File names in results are relative to out_dir. Only rank 0 writes; the results of other ranks
 // have the same form without digests.
