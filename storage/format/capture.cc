@@ -189,13 +189,24 @@ absl::StatusOr<CaptureManifest> ParseCaptureManifest(const Json& json, std::stri
   return out;
 }
 
+absl::StatusOr<CaptureManifest> ReadCaptureManifest(const std::string& dir) {
+  const std::string path = JoinPath(dir, kCaptureManifestName);
+  if (!FileExists(path)) {
+    return NotFoundError("FILE_MISSING",
+                         path + ": there is no such file, so " + dir +
+                             " is no capture; give a folder that assay capture, or another "
+                             "engine's capture script, has written");
+  }
+  ASSAY_ASSIGN_OR_RETURN(const Json json, ReadJsonFile(path, kCaptureManifestBytesMax));
+  return ParseCaptureManifest(json, path);
+}
+
 absl::StatusOr<CaptureDir> OpenCapture(const std::string& dir, const Suite& suite,
                                        std::string_view filter, bool verify_digests) {
   CaptureDir out;
   out.dir = dir;
   const std::string manifest_path = JoinPath(dir, kCaptureManifestName);
-  ASSAY_ASSIGN_OR_RETURN(const Json json, ReadJsonFile(manifest_path, kCaptureManifestBytesMax));
-  ASSAY_ASSIGN_OR_RETURN(out.manifest, ParseCaptureManifest(json, manifest_path));
+  ASSAY_ASSIGN_OR_RETURN(out.manifest, ReadCaptureManifest(dir));
   ASSAY_RETURN_IF_ERROR(CheckUsable(out.manifest, suite, manifest_path));
 
   std::map<int64_t, const CaptureRecord*> recorded;

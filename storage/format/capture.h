@@ -58,6 +58,9 @@ struct CaptureDir {
   std::map<int64_t, std::string> files;  // selected index -> path of its hidden file
 };
 
+// The manifest of a capture directory; FILE_MISSING when it is none.
+absl::StatusOr<CaptureManifest> ReadCaptureManifest(const std::string& dir);
+
 // Opens a capture for the contexts that `filter` selects from `suite`, checked in the order of
 // qwen-suites 2.5: manifest present, complete, of this suite, records sound, every selected index
 // recorded, its file present and (with verify_digests) of the recorded digest, and its tensor of

@@ -38,6 +38,9 @@ uint64_t ScalarBytes(GgufType type) {
   return 0;
 }
 
+// No file is larger; sums of a few such numbers fit into 64 bits.
+constexpr uint64_t kPlausibleBytes = uint64_t{1} << 50;
+
 // A name as it may appear in a message: untrusted bytes made printable and short.
 std::string Shown(std::string_view name) {
   std::string out;
@@ -55,7 +58,10 @@ absl::Status GgufParser::Bad(const std::string& why) const {
 template <typename T>
 absl::StatusOr<T> GgufParser::Read(const std::string& what) {
   static_assert(std::is_trivially_copyable_v<T>);
-  if (!RangeInside(at_, sizeof(T), bytes_.size())) return Bad("the file ends inside " + what);
+  if (!RangeInside(at_, sizeof(T), bytes_.size())) {
+    return Bad("the file of " + std::to_string(bytes_.size()) +
+               " bytes is cut short, it ends inside " + what);
+  }
   T value;
   std::memcpy(&value, bytes_.data() + at_, sizeof(T));
   at_ += sizeof(T);
@@ -220,7 +226,7 @@ absl::StatusOr<GgufParser::PendingTensor> GgufParser::ReadTensorInfo() {
   for (uint64_t dim : tensor.ne) elements = elements ? CheckedMul(*elements, dim) : elements;
   const std::optional<uint64_t> size =
       elements ? CheckedMul(*elements / info->block, info->bytes) : elements;
-  if (!size || *size > bytes_.size()) return Bad(subject + " is larger than the file");
+  if (!size || *size > kPlausibleBytes) return Bad(subject + " states an impossible size");
   if (pending.offset % file_.alignment_ != 0) {
     return Bad(subject + " has offset " + std::to_string(pending.offset) +
                ", not a multiple of the alignment " + std::to_string(file_.alignment_));
@@ -232,12 +238,28 @@ absl::StatusOr<GgufParser::PendingTensor> GgufParser::ReadTensorInfo() {
   return pending;
 }
 
+// An interrupted download is the usual fault: its description is whole, its data are not.
+absl::Status GgufParser::CheckNotCut(uint64_t data, const std::vector<PendingTensor>& pending) {
+  uint64_t needed = data;
+  for (size_t i = 0; i < pending.size(); ++i) {
+    if (pending[i].offset > kPlausibleBytes) {
+      return Bad("tensor " + Shown(file_.tensors_[i].name) + " states the impossible offset " +
+                 std::to_string(pending[i].offset));
+    }
+    needed = std::max(needed, data + pending[i].offset + pending[i].bytes);
+  }
+  if (needed <= bytes_.size()) return absl::OkStatus();
+  return InvalidError("GGUF_INVALID", file_.path_ + ": the file is cut short: its tensors need " +
+                                          std::to_string(needed) + " bytes, there are " +
+                                          std::to_string(bytes_.size()) + "; fetch it again");
+}
+
 absl::Status GgufParser::PlaceTensors(const std::vector<PendingTensor>& pending) {
   const std::optional<uint64_t> padded = CheckedAdd(at_, file_.alignment_ - 1);
   if (!padded) return Bad("the data section starts beyond the file");
   const uint64_t data = *padded & ~(file_.alignment_ - 1);
   if (pending.empty()) return absl::OkStatus();
-  if (data > bytes_.size()) return Bad("the data section starts beyond the file");
+  ASSAY_RETURN_IF_ERROR(CheckNotCut(data, pending));
   const std::span<const uint8_t> section = bytes_.subspan(data);
   std::vector<size_t> order(pending.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -247,11 +269,6 @@ absl::Status GgufParser::PlaceTensors(const std::vector<PendingTensor>& pending)
   for (size_t i : order) {
     GgufTensor& tensor = file_.tensors_[i];
     const PendingTensor& place = pending[i];
-    if (!RangeInside(place.offset, place.bytes, section.size())) {
-      return Bad("tensor " + Shown(tensor.name) + " needs bytes " + std::to_string(place.offset) +
-                 " to +" + std::to_string(place.bytes) + " of a data section of " +
-                 std::to_string(section.size()));
-    }
     if (place.offset < end) return Bad("tensor " + Shown(tensor.name) + " overlaps another");
     end = place.offset + place.bytes;
     tensor.bytes = section.subspan(place.offset, place.bytes);

@@ -35,6 +35,7 @@ class GgufParser {
   absl::Status ReadKeyValue();
   absl::Status ReadAlignment();
   absl::StatusOr<PendingTensor> ReadTensorInfo();
+  absl::Status CheckNotCut(uint64_t data, const std::vector<PendingTensor>& pending);
   absl::Status PlaceTensors(const std::vector<PendingTensor>& pending);
 
   std::span<const uint8_t> bytes_;

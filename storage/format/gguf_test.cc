@@ -195,6 +195,17 @@ TEST(Gguf, TruncationAtEveryByteIsAnError) {
   }
 }
 
+TEST(Gguf, ACutFileSaysHowMuchIsMissing) {
+  const std::string whole = ReadOrDie(DataPath("weights/gguf-quants.gguf"));
+  const ExactBytes cut(whole.substr(0, whole.size() - 1));
+  const std::string message = MessageOf(GgufFile::Parse(cut.span(), "x.gguf").status());
+  // The last tensor ends with the file.
+  EXPECT_NE(message.find("need " + std::to_string(whole.size()) + " bytes, there are " +
+                         std::to_string(whole.size() - 1) + "; fetch it again"),
+            std::string::npos)
+      << message;
+}
+
 TEST(Gguf, BitFlipsNeverReachOutside) {
   const std::string whole = ReadOrDie(DataPath("weights/gguf-quants.gguf"));
   const ExactBytes intact(whole);

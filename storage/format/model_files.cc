@@ -8,6 +8,7 @@
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "storage/format/model_manifest.h"
+#include "storage/format/model_spec.h"
 
 namespace assay {
 namespace {
@@ -88,10 +89,7 @@ absl::StatusOr<ModelFiles> ResolveFolder(const std::string& folder) {
 
 absl::StatusOr<ModelFiles> ResolveModelFiles(const std::string& model_path) {
   if (IsDirectory(model_path)) return ResolveFolder(model_path);
-  if (!FileExists(model_path)) {
-    return NotFoundError("MODEL_MISSING",
-                         model_path + ": there is no such file or folder; check the path");
-  }
+  if (!FileExists(model_path)) return MissingModelError(model_path);
   ASSAY_ASSIGN_OR_RETURN(const auto mapping, MappedFile::Open(model_path));
   const auto bytes = mapping->bytes();
   const std::string_view magic = "GGUF";

@@ -1,8 +1,11 @@
 #include "storage/format/model_spec.h"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <optional>
 
+#include "storage/base/files.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 
@@ -16,6 +19,14 @@ absl::Status Bad(std::string_view text, const std::string& why) {
                       "weight transform \"" + std::string(text) + "\": " + why +
                           "; write rtn:bits=B,group=N|channel with B from 2 to 8, such as "
                           "rtn:bits=4,group=32 or rtn:bits=8,group=channel");
+}
+
+// A word, perhaps with arguments: "awq", "rtn", "gptq:bits=4".
+bool LooksLikeTransform(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find(':'));
+  return !name.empty() && text.find('/') == std::string_view::npos &&
+         std::all_of(name.begin(), name.end(),
+                     [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; });
 }
 
 // Digits only, without sign or leading zero.
@@ -60,6 +71,17 @@ absl::StatusOr<RtnTransform> ParseRtnTransform(std::string_view text) {
   }
   if (!bits) return Bad(text, "bits is missing");
   return RtnTransform{*bits, group.value_or(0)};
+}
+
+absl::Status MissingModelError(const std::string& path) {
+  const size_t at = path.rfind('@');
+  const std::string before = path.substr(0, at);
+  if (at != std::string::npos && at > 0 && LooksLikeTransform(path.substr(at + 1)) &&
+      FileExists(before)) {
+    return Bad(path.substr(at + 1),
+               "there is " + before + " but no " + path + ", and no transform of this name");
+  }
+  return NotFoundError("MODEL_MISSING", path + ": there is no such file or folder; check the path");
 }
 
 absl::StatusOr<ModelSpec> ParseModelSpec(std::string_view text) {

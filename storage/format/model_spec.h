@@ -32,6 +32,11 @@ struct ModelSpec {
   std::string transform;  // canonical; "" for none
 };
 
+// Why there is no model at `path`. TRANSFORM_INVALID when only what stands after its last '@' keeps
+// it from being a file or folder, and looks like a transform: "model.gguf@awq". MODEL_MISSING
+// otherwise.
+absl::Status MissingModelError(const std::string& path);
+
 // '@' counts only before a known transform name and ':', so paths may hold '@'. MODEL_SPEC_INVALID
 // for an empty path, TRANSFORM_INVALID for a known name with wrong arguments.
 absl::StatusOr<ModelSpec> ParseModelSpec(std::string_view text);

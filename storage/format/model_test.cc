@@ -103,6 +103,20 @@ TEST_F(ModelTest, LinksAreFollowedAndOtherThingsRefused) {
   EXPECT_EQ(PathsOf(Put("x.bin", "GGU")), Paths{"MODEL_UNRECOGNISED"});
 }
 
+TEST_F(ModelTest, ATransformThatDoesNotExistIsToldFromAMissingFile) {
+  const std::string path = Put("m.gguf", "GGUFabc");
+  for (const char* text : {"@awq", "@rtn", "@gptq:bits=4,group=128"}) {
+    const absl::Status status = MakeModelManifest(path + text, "", nullptr).status();
+    EXPECT_EQ(ReasonOf(status), "TRANSFORM_INVALID") << text;
+    EXPECT_NE(MessageOf(status).find("rtn:bits=4,group=32"), std::string::npos);
+  }
+  for (const char* text : {"@a/b", "@home dir", "@"}) {
+    EXPECT_EQ(PathsOf(path + text), Paths{"MODEL_MISSING"}) << text;
+  }
+  EXPECT_EQ(PathsOf(JoinPath(dir_, "other.gguf@awq")), Paths{"MODEL_MISSING"});
+  EXPECT_EQ(PathsOf(Put("kept@home", "GGUFabc")), Paths{"kept@home"});
+}
+
 TEST_F(ModelTest, IdentityCoversFilesAndTransform) {
   const std::string path = Put("m.gguf", "GGUFabc");
   const auto plain = MakeModelManifest(path, "", nullptr);

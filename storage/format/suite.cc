@@ -131,6 +131,12 @@ absl::Status ReadRows(const Json& rows, const std::string& where, Suite& suite) 
 
 absl::StatusOr<std::vector<int32_t>> ReadTokens(const Suite& suite, const SuiteContext& context,
                                                 const std::string& path) {
+  if (!FileExists(path)) {
+    return NotFoundError("FILE_MISSING",
+                         path +
+                             ": the suite manifest names it, but it is not there; fetch the "
+                             "suite again");
+  }
   const uint64_t limit = 64 + kTokenTextBytesMax * static_cast<uint64_t>(suite.context_length);
   ASSAY_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, limit));
   ASSAY_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, ParseTokenList(text, path));
@@ -182,6 +188,12 @@ absl::StatusOr<Suite> ParseSuiteManifest(std::string_view manifest_bytes, std::s
 
 absl::StatusOr<Suite> ReadSuite(const std::string& dir) {
   const std::string manifest_path = JoinPath(dir, kManifestName);
+  if (!FileExists(manifest_path)) {
+    return NotFoundError("FILE_MISSING",
+                         manifest_path + ": there is no such file, so " + dir +
+                             " is no suite; give the folder that holds suite-manifest.json and the "
+                             "token files");
+  }
   ASSAY_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(manifest_path, kSuiteManifestBytesMax));
   ASSAY_ASSIGN_OR_RETURN(Suite suite, ParseSuiteManifest(bytes, manifest_path));
   // Published shard views come without their link to the parent's token folder.

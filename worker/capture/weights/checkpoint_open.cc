@@ -30,7 +30,9 @@ absl::Status UnsupportedType(const std::string& file, const std::string& tensor,
                              std::string_view format) {
   return InvalidError("UNSUPPORTED_TENSOR_TYPE",
                       file + ": tensor \"" + tensor + "\" is stored as " + std::string(format) +
-                          ", supported are " + std::string(kSupportedWeightFormats));
+                          ", supported are " + std::string(kSupportedWeightFormats) +
+                          "; use a version of the model in one of these, or capture it with "
+                          "another engine");
 }
 
 // A tensor that the plan does not know changes the forward pass in a way that is not built.
@@ -45,7 +47,9 @@ absl::Status CheckShape(const PlannedTensor& planned, const std::vector<uint64_t
   if (shape == planned.shape) return absl::OkStatus();
   return InvalidError("SHAPE_MISMATCH", file + ": tensor \"" + stored_name + "\" is " +
                                             ShapeText(shape) + ", the configuration needs " +
-                                            ShapeText(planned.shape));
+                                            ShapeText(planned.shape) +
+                                            "; weights and configuration are of different models, "
+                                            "fetch them again");
 }
 
 bool IgnoredHfTensor(const std::string& name, bool tied) {
