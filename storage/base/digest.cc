@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <vector>
 
+#include "storage/base/macros.h"
+#include "storage/base/open_regular.h"
 #include "storage/base/status.h"
 
 namespace assay {
@@ -58,8 +60,7 @@ DigestBytes Sha256Of(std::string_view bytes) {
 std::string Sha256Hex(std::string_view bytes) { return HexOf(Sha256Of(bytes)); }
 
 absl::StatusOr<std::string> Sha256File(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return ErrnoError(errno, "opening " + path);
+  ASSAY_ASSIGN_OR_RETURN(const int fd, OpenRegular(path));
   Sha256 hash;
   std::vector<uint8_t> buffer(1 << 20);
   for (;;) {

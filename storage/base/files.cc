@@ -13,6 +13,7 @@
 
 #include "storage/base/killpoint.h"
 #include "storage/base/macros.h"
+#include "storage/base/open_regular.h"
 #include "storage/base/status.h"
 
 namespace assay {
@@ -59,12 +60,12 @@ absl::Status Replace(const std::string& path, std::string_view bytes, unsigned m
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return ErrnoError(errno, "opening " + path);
+  ASSAY_ASSIGN_OR_RETURN(const int fd, OpenRegular(path));
   struct stat info {};
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+  if (fstat(fd, &info) != 0) {
+    const int error_number = errno;
     close(fd);
-    return InvalidError("FILE_NOT_REGULAR", path + " is not a regular file");
+    return ErrnoError(error_number, "examining " + path);
   }
   const size_t size = static_cast<size_t>(info.st_size);
   void* data = nullptr;
@@ -86,8 +87,7 @@ MappedFile::~MappedFile() {
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return ErrnoError(errno, "opening " + path);
+  ASSAY_ASSIGN_OR_RETURN(const int fd, OpenRegular(path));
   std::string out;
   absl::Status status;
   std::vector<char> buffer(1 << 16);

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "storage/base/digest.h"
 #include "storage/base/status.h"
 
 namespace assay {
@@ -71,6 +73,19 @@ TEST_F(FilesTest, MissingFileIsNamed) {
   const auto missing = MappedFile::Open(JoinPath(dir_, "nothing-here"));
   EXPECT_EQ(ReasonOf(missing.status()), "FILE_MISSING");
   EXPECT_NE(MessageOf(missing.status()).find("nothing-here"), std::string::npos);
+}
+
+// Nobody ever writes to the pipe: reading it as a file would last for ever.
+TEST_F(FilesTest, WhatIsNoFileIsRefusedAtOnce) {
+  const std::string pipe = JoinPath(dir_, "pipe"), loop = JoinPath(dir_, "loop");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  ASSERT_EQ(symlink(loop.c_str(), loop.c_str()), 0);
+  for (const std::string& path : {pipe, dir_, std::string("/dev/zero")}) {
+    EXPECT_EQ(ReasonOf(ReadFile(path, 100).status()), "FILE_NOT_REGULAR") << path;
+    EXPECT_EQ(ReasonOf(MappedFile::Open(path).status()), "FILE_NOT_REGULAR") << path;
+    EXPECT_EQ(ReasonOf(Sha256File(path).status()), "FILE_NOT_REGULAR") << path;
+  }
+  EXPECT_EQ(ReasonOf(ReadFile(loop, 100).status()), "FILE_MISSING");
 }
 
 TEST(PathTest, OnlySafeRelativePathsPass) {

@@ -54,6 +54,8 @@ absl::Status ErrnoError(int error_number, std::string_view what) {
                             message + "; free some space and run the same command again");
     case ENOENT:
     case ENOTDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
       return NotFoundError("FILE_MISSING", message + "; check the path");
     case EACCES:
     case EPERM:
