@@ -33,6 +33,18 @@ double Resample(const std::vector<std::vector<double>>& groups, PythonRandom* ra
   return sum.Result() / static_cast<double>(count);
 }
 
+double ResampleSums(const std::vector<std::vector<double>>& groups, const std::vector<double>& sums,
+                    PythonRandom* random) {
+  ExactSum sum;
+  uint64_t count = 0;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const uint32_t drawn = random->RandBelow(static_cast<uint32_t>(groups.size()));
+    sum.Add(sums[drawn]);
+    count += groups[drawn].size();
+  }
+  return sum.Result() / static_cast<double>(count);
+}
+
 }  // namespace
 
 BootstrapResult ClusterBootstrap(const std::vector<ClusterValue>& values,
@@ -58,7 +70,12 @@ BootstrapResult ClusterBootstrap(const std::vector<ClusterValue>& values,
   }
   PythonRandom random(options.seed);
   std::vector<double> means(options.samples);
-  for (double& mean : means) mean = Resample(groups, &random);
+  std::vector<double> sums;
+  for (const auto& group : groups) sums.push_back(ExactSumOf(group));
+  const bool exact = options.sum == BootstrapSum::kExactByCluster;
+  for (double& mean : means) {
+    mean = exact ? ResampleSums(groups, sums, &random) : Resample(groups, &random);
+  }
   std::sort(means.begin(), means.end());
   out.samples = options.samples;
   out.ci95_low = means[static_cast<size_t>(0.025 * options.samples)];

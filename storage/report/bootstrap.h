@@ -17,10 +17,16 @@ namespace assay {
 // worth, so none is given.
 inline constexpr uint64_t kBootstrapClustersMin = 8;
 
+// How a sample's values are added: one after the other with compensation (reports and their
+// pairing), or as exactly rounded sums of exactly rounded cluster sums (cumulative receipts,
+// qwen-suites 4.2). The two differ in the last digits only.
+enum class BootstrapSum { kCompensated, kExactByCluster };
+
 struct BootstrapOptions {
   uint64_t seed = 1;
   uint32_t samples = 10000;
   uint64_t clusters_min = kBootstrapClustersMin;
+  BootstrapSum sum = BootstrapSum::kCompensated;
 };
 
 struct ClusterValue {
@@ -37,7 +43,7 @@ struct BootstrapResult {
 };
 
 // Values in processing order; cluster order is that of first appearance. Each sample draws K of K
-// clusters with replacement and takes the mean (compensated sum) over all their values; the
+// clusters with replacement and takes the mean over all their values; the
 // interval runs from sorted sample trunc(0.025 S) to trunc(0.975 S) - 1. Refused, with the reason,
 // below clusters_min clusters and for infinite values.
 BootstrapResult ClusterBootstrap(const std::vector<ClusterValue>& values,

@@ -85,6 +85,12 @@ Json DisclosuresJson(const ReportInputs& inputs) {
                                            " contexts of the suite were scored (filter " +
                                            inputs.suite.filter + ")"});
   }
+  if (inputs.suite.score_from > 0) {
+    all.push_back({"SCORED_WINDOW",
+                   "the first " + std::to_string(inputs.suite.score_from) +
+                       " positions of every context were not scored, so every number covers only "
+                       "the later ones"});
+  }
   if (inputs.numeric.operand_rounding != "none") {
     all.push_back({"HIDDEN_ROUNDED",
                    "hidden states that were not stored as bf16 were rounded to "
