@@ -139,6 +139,7 @@ class World {
       case UnitKind::kNoise:
         json["sha256"] = Sha256Hex("positions" + std::to_string(unit.id) + salt);
         json["bytes"] = 10;
+        json["backend"] = backend;
         break;
     }
     return json.dump();
@@ -204,6 +205,7 @@ class World {
   std::vector<std::string> to_seal;
   std::string suite_id;
   std::map<std::string, int64_t> vocab_of;
+  std::string backend = "cpu-bf16";  // that workers say their replays used
 };
 
 inline int Count(const std::vector<UnitKind>& kinds, UnitKind kind) {

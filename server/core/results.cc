@@ -291,6 +291,7 @@ Ack TakeResult(Txn& t, WorkerState& worker, const LeaseResult& outcome) {
       case UnitKind::kReplay:
       case UnitKind::kNoise:
         status = CheckReplay(*json);
+        if (status.ok()) status = SettleBackend(t, unit, *json);
         break;
     }
   }

@@ -49,6 +49,7 @@ std::string WorkFingerprint(const RunRow& run, const CandidateRow& candidate) {
   json["softcap"] = run.softcap;
   json["allow_infinite"] = run.allow_infinite;
   json["repeat"] = run.repeat_sentinels;
+  if (!run.backend.empty()) json["backend"] = run.backend;
   return Sha256Hex(CanonicalJson(json).value_or(""));
 }
 
@@ -145,6 +146,10 @@ absl::Status CheckRun(const State& s, const RunRow& run) {
   if (run.numeric_policy != "exact") {
     return InvalidError("POLICY_UNKNOWN",
                         "numeric policy \"" + run.numeric_policy + "\"; this build knows: exact");
+  }
+  if (!KnownBackend(run.backend)) {
+    return InvalidError("REPLAY_BACKEND_UNKNOWN", "replay backend \"" + run.backend +
+                                                      "\"; known: cpu-bf16, cpu-f32, cuda-bf16");
   }
   if (run.unit_contexts < 0 || run.unit_contexts > s.options.unit_contexts_max ||
       run.row_tile < 0 || run.row_tile > 4096 || run.valid_vocab < 0) {

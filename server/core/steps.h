@@ -6,6 +6,7 @@
 #include <string>
 
 #include "server/core/apply.h"
+#include "storage/base/json.h"
 
 namespace assay::core {
 
@@ -46,6 +47,14 @@ void CloseLease(Txn& t, const std::string& lease, std::string_view outcome, Unit
 Ack TakeResult(Txn& t, WorkerState& worker, const LeaseResult& outcome);
 void PoisonUnit(Txn& t, UnitRow unit, const Fault& error);
 void DoDocumentFailed(Txn& t, const DocumentFailed& command);
+
+// backend.cc: compares the backend of a replay result with the run's, and settles or moves the
+// latter. BACKEND_DIFFERS: the unit must be done again with the run's.
+absl::Status SettleBackend(Txn& t, const UnitRow& unit, const Json& result);
+// What a replay unit of `run` is told: the backend asked for, else the fallback once the run has
+// moved to it, else "auto" (the worker looks at the values).
+std::string UnitBackend(const RunRow& run);
+bool KnownBackend(const std::string& name);  // "" is one: left to the workers
 
 // A run that waits for the unit, for logs; "" for none.
 std::string WaitingRun(const State& s, const UnitRow& unit);

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "server/core/apply.h"
+#include "server/core/steps.h"
 #include "storage/base/json.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
@@ -125,6 +125,7 @@ absl::StatusOr<Json> ReplayJson(const State& state, const UnitRow& unit, const S
   ASSAY_ASSIGN_OR_RETURN(Json contexts, ReplayContexts(suite, unit));
   return Json{{"kind", "replay"},
               {"policy", run.numeric_policy},
+              {"backend", core::UnitBackend(run)},
               {"row_tile", run.row_tile},
               {"valid_vocab", run.valid_vocab == 0 ? Json(nullptr) : Json(run.valid_vocab)},
               {"softcap", run.softcap == 0 ? Json(nullptr) : Json(run.softcap)},

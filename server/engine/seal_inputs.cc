@@ -146,7 +146,7 @@ absl::StatusOr<Files> OpenResults(const std::vector<UnitRow>& units, const BlobS
       return PreconditionError("BACKEND_DIFFERS",
                                "unit " + std::to_string(unit.id) + " used the " + backend +
                                    " backend, the others " + numeric->backend +
-                                   "; start a fresh run with one unit for all contexts");
+                                   "; start a fresh run");
     }
   }
   return files;

@@ -56,6 +56,7 @@ void SetSpec(const RunRow& row, v1::RunSpec* spec) {
   spec->set_softcap(row.softcap);
   spec->set_allow_infinite(row.allow_infinite);
   spec->set_no_sentinel_repeat(!row.repeat_sentinels);
+  spec->set_backend(row.backend);
 }
 
 absl::StatusOr<OperandRow> SourceOf(const v1::OperandSource& source) {
@@ -284,6 +285,7 @@ absl::StatusOr<RunRow> FromProto(const v1::CreateRunRequest& request) {
   }
   run.allow_infinite = spec.allow_infinite();
   run.repeat_sentinels = !spec.no_sentinel_repeat();
+  run.backend = spec.backend();
   // Over the fields as understood, so that the digest does not depend on how a library writes a
   // message.
   run.spec_sha256 = Sha256Hex(EncodeRow(run));

@@ -120,7 +120,9 @@ struct RunRow {
   int64_t seal_ms = 0;  // seal intent: set when SEALING begins; the only time in sealed documents
   uint64_t revision = 0;
   bool replay_planned = false, noise_planned = false;
-  uint64_t serial = 0;  // order of creation
+  uint64_t serial = 0;          // order of creation
+  std::string backend;          // replay backend as asked; "" = left to the workers
+  std::string settled_backend;  // that of every accepted replay result; "" = none accepted yet
 };
 
 enum class UnitKind : uint32_t {
@@ -349,6 +351,8 @@ void Fields(R& r, V&& v) {
   v(31, r.replay_planned);
   v(32, r.noise_planned);
   v(33, r.serial);
+  v(34, r.backend);
+  v(35, r.settled_backend);
 }
 template <class R, class V>
 requires std::is_same_v<std::remove_const_t<R>, AttemptRow>

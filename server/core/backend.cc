@@ -1,0 +1,71 @@
+// One replay backend for all units of a run.
+//
+// Workers with equal kernels still may take different backends: the bf16 kernels flush subnormals,
+// so a unit that holds values of 2^60 or more is computed by cpu-f32 (design 4). The first accepted
+// result settles the run's backend; a unit that needs cpu-f32 moves the whole run to it, and what
+// was computed otherwise is computed again.
+
+#include <string>
+
+#include "server/core/steps.h"
+#include "storage/base/json_fields.h"
+#include "storage/base/macros.h"
+#include "storage/base/status.h"
+
+namespace assay::core {
+namespace {
+
+constexpr char kFallbackBackend[] = "cpu-f32";
+
+// Done replay units of `run` are to be done again, with the backend settled now.
+void ReopenReplays(Txn& t, const RunRow& run) {
+  const auto it = t.s.units_of_run.find(run.id);
+  if (it == t.s.units_of_run.end()) return;
+  for (const uint64_t id : std::set<uint64_t>(it->second)) {
+    UnitRow unit = t.s.units.at(id);
+    const bool replay = unit.kind == UnitKind::kReplay || unit.kind == UnitKind::kNoise;
+    if (!replay || unit.state != UnitState::kDone) continue;
+    unit.state = UnitState::kReady;
+    unit.result_json.clear();
+    unit.result_sha256.clear();
+    t.Put(unit);
+    t.effects.wake_workers = true;
+  }
+}
+
+}  // namespace
+
+std::string UnitBackend(const RunRow& run) {
+  if (!run.backend.empty()) return run.backend;
+  return run.settled_backend == kFallbackBackend ? kFallbackBackend : "auto";
+}
+
+bool KnownBackend(const std::string& name) {
+  return name.empty() || name == "cpu-bf16" || name == kFallbackBackend || name == "cuda-bf16";
+}
+
+absl::Status SettleBackend(Txn& t, const UnitRow& unit, const Json& result) {
+  const JsonFields fields(result, "replay result");
+  ASSAY_ASSIGN_OR_RETURN(const std::string backend, fields.String("backend"));
+  RunRow run = t.s.runs.at(unit.run);
+  const std::string wanted = run.settled_backend.empty() ? run.backend : run.settled_backend;
+  if (backend == wanted && !run.settled_backend.empty()) return absl::OkStatus();
+  const bool moves =
+      run.backend.empty() && backend == kFallbackBackend && !run.settled_backend.empty();
+  if (!wanted.empty() && backend != wanted && !moves) {
+    return PreconditionError("BACKEND_DIFFERS", "unit " + std::to_string(unit.id) + " used the " +
+                                                    backend + " backend, this run's is " + wanted +
+                                                    "; it is done again");
+  }
+  run.settled_backend = backend;
+  if (moves) {
+    ReopenReplays(t, run);
+    t.Event(&run, EventKind::kNote, "BACKEND_MOVED",
+            "unit " + std::to_string(unit.id) + " holds values beyond the safe range of " + wanted +
+                "; all replays of this run use " + backend);
+  }
+  t.Put(run);
+  return absl::OkStatus();
+}
+
+}  // namespace assay::core
