@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kLn2 = 0x1.62e42fefa39efp-1;
 
-ReplayRefusal At(const Tile& tile, std::string_view reason, const std::string& operand,
+ReplayRefusal At(const TileRows& tile, std::string_view reason, const std::string& operand,
                  uint64_t row) {
   ReplayRefusal out;
   out.reason = std::string(reason);
@@ -25,7 +25,7 @@ const std::string& OperandOf(const Job& job, size_t source) {
   return job.plan->operands[job.sources[source].operand].id;
 }
 
-absl::Status CheckSide(const Tile& tile, size_t source, uint64_t row, const SideRow& side) {
+absl::Status CheckSide(const TileRows& tile, size_t source, uint64_t row, const SideRow& side) {
   const std::string& operand = OperandOf(tile.job(), source);
   if (side.bad >= 0) {
     ReplayRefusal refusal = At(tile, kNonFiniteInput, operand, row);
@@ -52,7 +52,7 @@ double DeltaP(const SideRow& ref, const SideRow& cand) {
 
 }  // namespace
 
-absl::Status CheckRows(const Tile& tile, const std::vector<SideRow>& sides) {
+absl::Status CheckRows(const TileRows& tile, const std::vector<SideRow>& sides) {
   const Job& job = tile.job();
   for (uint64_t row = 0; row < tile.rows(); ++row) {
     for (const Comparison& c : job.comparisons) {
@@ -71,7 +71,7 @@ absl::Status CheckRows(const Tile& tile, const std::vector<SideRow>& sides) {
   return absl::OkStatus();
 }
 
-absl::Status CheckInfinite(const Tile& tile, const std::vector<PairSums>& pairs) {
+absl::Status CheckInfinite(const TileRows& tile, const std::vector<PairSums>& pairs) {
   const Job& job = tile.job();
   if (job.plan->allow_infinite) return absl::OkStatus();
   for (uint64_t row = 0; row < tile.rows(); ++row) {
@@ -90,7 +90,7 @@ absl::Status CheckInfinite(const Tile& tile, const std::vector<PairSums>& pairs)
   return absl::OkStatus();
 }
 
-void EmitRows(const Tile& tile, const std::vector<SideRow>& sides,
+void EmitRows(const TileRows& tile, const std::vector<SideRow>& sides,
               const std::vector<PairSums>& pairs, std::vector<ReplayRows*> rows) {
   const Job& job = tile.job();
   for (size_t c = 0; c < job.comparisons.size(); ++c) {

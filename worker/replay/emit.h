@@ -15,13 +15,13 @@ namespace assay {
 // The first refusal among a tile's rows that the first pass can tell: by row, then by comparison
 // (reference before candidate; a NaN or +inf before a row without finite column), then the observed
 // token.
-absl::Status CheckRows(const Tile& tile, const std::vector<SideRow>& sides);
+absl::Status CheckRows(const TileRows& tile, const std::vector<SideRow>& sides);
 
 // The first row whose KL(ref || cand) is infinite, unless the plan allows it.
-absl::Status CheckInfinite(const Tile& tile, const std::vector<PairSums>& pairs);
+absl::Status CheckInfinite(const TileRows& tile, const std::vector<PairSums>& pairs);
 
 // Writes the tile's rows into rows[comparison] (arrays of the context, already sized).
-void EmitRows(const Tile& tile, const std::vector<SideRow>& sides,
+void EmitRows(const TileRows& tile, const std::vector<SideRow>& sides,
               const std::vector<PairSums>& pairs, std::vector<ReplayRows*> rows);
 
 }  // namespace assay

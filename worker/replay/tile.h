@@ -12,43 +12,54 @@
 
 namespace assay {
 
-// Storage is leaf by leaf: a leaf's block is dense [rows, leaf columns], which is what the products
-// write and what the passes read. fp32, or fp64 for fp64-audit.
-class Tile {
+// Which rows a tile holds, without the logits: what combining and emitting need, on any backend.
+class TileRows {
  public:
-  // Keeps the memory of an earlier, larger tile.
-  void Reset(const Job& job, size_t context, uint64_t first_row, uint64_t rows) {
+  void Place(const Job& job, size_t context, uint64_t first_row, uint64_t rows) {
     job_ = &job;
     context_ = context;
     first_row_ = first_row;
     rows_ = rows;
-    logits_.resize(job.sources.size());
-    const uint64_t element = wide() ? 8 : 4;
-    for (AlignedBuffer& buffer : logits_) buffer.Resize(rows * job.own_columns() * element);
   }
 
   const Job& job() const { return *job_; }
   size_t context() const { return context_; }
   uint64_t first_row() const { return first_row_; }  // within the context
   uint64_t rows() const { return rows_; }
-  bool wide() const { return job_->plan->policy == ReplayPolicy::kFp64Audit; }
   int32_t observed(uint64_t row) const {
     return job_->plan->contexts[context_].observed[first_row_ + row];
-  }
-
-  // Logits of `row` of this tile in own leaf number `leaf` (0 = the rank's first). T = float, or
-  // double when wide().
-  template <typename T>
-  T* Row(size_t source, uint64_t leaf, uint64_t row) {
-    const Leaf& at = job_->leaves[job_->own.first + leaf];
-    const uint64_t offset = rows_ * (at.begin - job_->own_begin) + row * at.columns();
-    return reinterpret_cast<T*>(logits_[source].data()) + offset;
   }
 
  private:
   const Job* job_ = nullptr;
   size_t context_ = 0;
   uint64_t first_row_ = 0, rows_ = 0;
+};
+
+// Storage is leaf by leaf: a leaf's block is dense [rows, leaf columns], which is what the products
+// write and what the passes read. fp32, or fp64 where the job says wide.
+class Tile : public TileRows {
+ public:
+  // Keeps the memory of an earlier, larger tile.
+  void Reset(const Job& job, size_t context, uint64_t first_row, uint64_t rows) {
+    Place(job, context, first_row, rows);
+    logits_.resize(job.sources.size());
+    const uint64_t element = wide() ? 8 : 4;
+    for (AlignedBuffer& buffer : logits_) buffer.Resize(rows * job.own_columns() * element);
+  }
+
+  bool wide() const { return job().wide; }
+
+  // Logits of `row` of this tile in own leaf number `leaf` (0 = the rank's first). T = float, or
+  // double when wide().
+  template <typename T>
+  T* Row(size_t source, uint64_t leaf, uint64_t row) {
+    const Leaf& at = job().leaves[job().own.first + leaf];
+    const uint64_t offset = rows() * (at.begin - job().own_begin) + row * at.columns();
+    return reinterpret_cast<T*>(logits_[source].data()) + offset;
+  }
+
+ private:
   std::vector<AlignedBuffer> logits_;
 };
 
