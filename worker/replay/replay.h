@@ -79,8 +79,8 @@ struct ReplayHead {
   std::string cache_key;
   // What the model does to its head's product before the softcap: logit = scale * dot + bias, in
   // fp64 and not rounded again (docs/metric.md). Not with torch-bf16.
-  double scale = 1;         // > 0 and finite
-  std::vector<float> bias;  // [vocab], or empty for none
+  double scale = 1;              // > 0 and finite
+  std::vector<float> bias = {};  // [vocab], or empty for none
 
   bool affine() const { return scale != 1 || !bias.empty(); }
 };
