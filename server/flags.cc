@@ -64,6 +64,7 @@ std::map<std::string, Setter> Setters(Flags* f) {
       {"tick-ms", Int("tick-ms", &f->engine.tick_ms, 10, 60'000)},
       {"unit-contexts", Int("unit-contexts", &core.unit_contexts, 1, core.unit_contexts_max)},
       {"unit-failures", Int("unit-failures", &core.failures_max, 1, 100)},
+      {"unit-losses", Int("unit-losses", &core.losses_max, 1, 1000)},
       {"model-wait-ms", Int("model-wait-ms", &core.model_wait_ms, 0, kDay)},
       {"worker-wait-ms", Int("worker-wait-ms", &core.worker_wait_ms, 0, 30 * kDay)},
       {"min-free-bytes", Int("min-free-bytes", &f->engine.min_free_bytes, 0, kBytes)},
@@ -132,6 +133,7 @@ usage: assayd [--data DIR] [--listen ADDRESS ...] [flags]
   --busy-sync-ms N       how often a busy worker reports (2000)
   --unit-contexts N      contexts per unit when a run does not say (16)
   --unit-failures N      failures after which a unit is given up (3)
+  --unit-losses N        workers lost while they did a unit after which it is given up (10)
   --model-wait-ms N      wait for a worker that has a model (30000)
   --worker-wait-ms N     wait for a worker that may do the work (600000)
   --min-free-bytes N     refuse new work below this much free space (536870912)

@@ -97,6 +97,49 @@ TEST(Core, AnExpiredLeaseIsGivenAgainAndTheLateResultIsFenced) {
                           [](const Row& row) { return std::holds_alternative<EvidenceRow>(row); }));
 }
 
+TEST(Core, AResultOnAnotherWorkersLeaseIsFenced) {
+  World w;
+  const std::string ref = w.AddModel("ref");
+  w.Create(w.Spec("r1", ref, {ref}));
+  FakeWorker holder, other;
+  other.id = "w1";
+  const Grant grant = w.Sync(holder).start.at(0);
+  EXPECT_EQ(w.Sync(other, {w.Good(grant)}, {}, 0).acks.at(0).kind, AckKind::kStale);
+  EXPECT_EQ(w.Sync(other, {World::Bad(grant, "RANK_DIED", false)}, {}, 0).acks.at(0).kind,
+            AckKind::kStale);
+  EXPECT_EQ(w.state.units.at(grant.unit).state, UnitState::kLeased);
+  EXPECT_EQ(w.Sync(holder, {w.Good(grant)}, {}, 0).acks.at(0).kind, AckKind::kAccepted);
+}
+
+// A unit that ends every worker that takes it (for want of memory, say) must not go round for ever.
+TEST(Core, AUnitWhoseWorkersAreLostAgainAndAgainIsGivenUpByName) {
+  World w;
+  w.state.options.losses_max = 4;
+  const std::string ref = w.AddModel("ref");
+  const std::string run = w.Create(w.Spec("r1", ref, {ref}));
+  uint64_t unit = 0;
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_NE(w.StateOf(run), RunState::kFailed);
+    FakeWorker worker;
+    worker.incarnation +=
+        std::to_string(i);  // started again: what the earlier process held is lost
+    const Grant grant = w.Sync(worker).start.at(0);
+    unit = grant.unit;
+    if (i % 2 == 0) continue;
+    w.now.mono_ms += 30'001;  // silent
+    w.Do(Tick{});
+  }
+  EXPECT_EQ(w.state.units.at(unit).state, UnitState::kPoisoned);
+  EXPECT_EQ(w.state.units.at(unit).error.reason, "LEASES_LOST");
+  EXPECT_EQ(w.StateOf(run), RunState::kFailed);
+  EXPECT_TRUE(w.state.leases.empty());
+  // Asked for again it is tried again.
+  FakeWorker good;
+  const std::string again = w.Create(w.Spec("r2", ref, {ref}));
+  w.WorkAll(good);
+  EXPECT_EQ(w.StateOf(again), RunState::kSealing);
+}
+
 TEST(Core, RenewalKeepsALeaseAndALeaseTheWorkerDoesNotListIsLost) {
   World w;
   const std::string ref = w.AddModel("ref");

@@ -173,11 +173,32 @@ void Grant(Txn& t, WorkerState& w, int64_t slots, SyncAnswer* answer) {
   }
 }
 
+// The unit of a lease whose worker went silent is to be done again; but one whose leases are lost
+// over and over may be what ends its workers, and must not go round for ever.
+void LoseLease(Txn& t, const std::string& lease, std::string_view outcome) {
+  const auto found = t.s.leases.find(lease);
+  if (found == t.s.leases.end()) return;
+  if (outcome == "expired") ++t.s.counters.leases_expired;
+  const std::string worker = found->second.worker;
+  const UnitRow unit = t.s.units.at(found->second.unit);
+  const int64_t losses =
+      1 + std::count_if(unit.attempts.begin(), unit.attempts.end(), [](const AttemptRow& attempt) {
+        return attempt.outcome == "expired" || attempt.outcome == "lost";
+      });
+  const bool last = unit.lease == lease && losses >= t.s.options.losses_max;
+  CloseLease(t, lease, outcome, last ? UnitState::kPoisoned : UnitState::kReady);
+  if (!last) return;
+  PoisonUnit(t, t.s.units.at(unit.id),
+             {"UNAVAILABLE", "LEASES_LOST",
+              "unit " + std::to_string(unit.id) + " (" + std::string(UnitKindName(unit.kind)) +
+                  ") was given out " + std::to_string(losses) +
+                  " times to workers that then went silent, last workers/" + worker +
+                  "; see why they end (their logs, memory, network), then run the same command "
+                  "again"});
+}
+
 void LoseLeases(Txn& t, WorkerState& w, std::string_view outcome) {
-  for (const std::string& lease : std::set<std::string>(w.leases)) {
-    if (outcome == "expired") ++t.s.counters.leases_expired;
-    CloseLease(t, lease, outcome, UnitState::kReady);
-  }
+  for (const std::string& lease : std::set<std::string>(w.leases)) LoseLease(t, lease, outcome);
 }
 
 // The worker that has been lost for longest; none when all live.
@@ -420,7 +441,7 @@ absl::StatusOr<SyncAnswer> DoSynchronize(Txn& t, const Synchronize& c) {
   }
   // A lease that the worker does not list never reached it: the answer that carried it was lost.
   for (const std::string& lease : std::set<std::string>(w.leases)) {
-    if (listed.count(lease) == 0) CloseLease(t, lease, "lost", UnitState::kReady);
+    if (listed.count(lease) == 0) LoseLease(t, lease, "lost");
   }
   Grant(t, w, c.free_slots, &answer);
   answer.next_sync_ms = w.leases.empty() ? t.s.options.idle_sync_ms : t.s.options.busy_sync_ms;
@@ -440,10 +461,7 @@ void DoTick(Txn& t, const Tick& c) {
   for (const auto& [id, lease] : t.s.leases) {
     if (lease.expires_mono_ms < t.now.mono_ms) expired.push_back(id);
   }
-  for (const std::string& id : expired) {
-    ++t.s.counters.leases_expired;
-    CloseLease(t, id, "expired", UnitState::kReady);
-  }
+  for (const std::string& id : expired) LoseLease(t, id, "expired");
   if (lost) ReconcileAll(t);  // captures may have to move to other kernels
   if (c.disk_low) {
     WaitForDisk(t);

@@ -35,6 +35,7 @@ struct CoreOptions {
   int64_t unit_tokens_max = 250'000;  // tokens in one unit; keeps its document below 3 MiB
   int64_t unit_files_max = 10'000;    // hidden files that a replay unit names: likewise
   int64_t failures_max = 3;           // failures of one unit before it is POISONED
+  int64_t losses_max = 10;            // leases of one unit lost with their worker, likewise
   int64_t model_wait_ms =
       30'000;  // no live worker has the model: wait this long, then MODEL_UNAVAILABLE
   int64_t worker_wait_ms =
