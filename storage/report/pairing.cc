@@ -6,6 +6,7 @@
 
 #include "storage/base/status.h"
 #include "storage/report/bootstrap.h"
+#include "storage/report/comparability.h"
 #include "storage/report/quantile.h"
 #include "storage/report/statistics.h"
 
@@ -55,36 +56,13 @@ Json PairedJson(const std::vector<PairedContext>& contexts) {
   return json;
 }
 
-std::string WhyNotComparable(const Json& a, const Json& b, const std::string& head) {
-  if (!a.at("heads").contains(head) || !b.at("heads").contains(head)) {
-    return "one of them has no \"" + head + "\" result";
+absl::StatusOr<Json> PairReports(const Json& a, const Json& b, const std::string& head,
+                                 AcrossPolicies across) {
+  const Comparability found = CompareReports(a, b, head);
+  const bool asked = across == AcrossPolicies::kAllow && found.across_policies();
+  if (!found.comparable() && !asked) {
+    return InvalidError("NOT_COMPARABLE", "the reports cannot be paired: " + found.Text());
   }
-  if (a.at("suite") != b.at("suite")) return "they were scored on different suites";
-  if (a.at("coverage") != b.at("coverage")) return "they cover different contexts";
-  if (a.at("reference").at("capture").at("content_sha256") !=
-      b.at("reference").at("capture").at("content_sha256")) {
-    return "their reference captures differ";
-  }
-  if (a.at("numeric") != b.at("numeric")) {
-    return "numeric policy, backend or kernel identity differ";
-  }
-  if (Head(a, head).at("reference_head") != Head(b, head).at("reference_head")) {
-    return "their reference heads differ";
-  }
-  const Json& rows_a = Head(a, head).at("contexts");
-  const Json& rows_b = Head(b, head).at("contexts");
-  if (rows_a.size() != rows_b.size()) return "they cover different contexts";
-  for (size_t i = 0; i < rows_a.size(); ++i) {
-    for (const char* key : {"index", "source_cluster", "positions"}) {
-      if (rows_a[i].at(key) != rows_b[i].at(key)) return "they cover different contexts";
-    }
-  }
-  return "";
-}
-
-absl::StatusOr<Json> PairReports(const Json& a, const Json& b, const std::string& head) {
-  const std::string why = WhyNotComparable(a, b, head);
-  if (!why.empty()) return InvalidError("NOT_COMPARABLE", "the reports cannot be paired: " + why);
   const Json& rows_a = Head(a, head).at("contexts");
   const Json& rows_b = Head(b, head).at("contexts");
   std::vector<PairedContext> contexts;
@@ -106,6 +84,7 @@ absl::StatusOr<Json> PairReports(const Json& a, const Json& b, const std::string
     smallest = half;
   }
   json["smallest_resolvable_difference"] = smallest;
+  if (!found.comparable()) json["numeric_difference"] = found.NumericJson();
   return json;
 }
 

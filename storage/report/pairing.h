@@ -22,15 +22,18 @@ struct PairedContext {
 // refused; wins and ties still count.
 Json PairedJson(const std::vector<PairedContext>& contexts);
 
-// Why two reports may not be compared under `head`, first reason found; "" when they may: same
-// suite, contexts, reference capture, reference head and numeric policy.
-std::string WhyNotComparable(const Json& report_a, const Json& report_b, const std::string& head);
+// Whether reports that differ in numeric policy, backend or kernels, and in nothing else, may be
+// compared: only when somebody asks for it by name.
+enum class AcrossPolicies { kRefuse, kAllow };
 
-// PairedJson of mean_kl_ref_cand of two comparable reports under `head`, with
+// PairedJson of mean_kl_ref_cand of two comparable reports (comparability.h) under `head`, with
 // "smallest_resolvable_difference": half the width of the interval, and at least both reports'
-// noise floors (null without an interval). NOT_COMPARABLE with the reason.
+// noise floors (null without an interval). Across policies there is "numeric_difference" as well
+// (Comparability::NumericJson): part of the difference may be the arithmetic's. NOT_COMPARABLE with
+// every reason.
 absl::StatusOr<Json> PairReports(const Json& report_a, const Json& report_b,
-                                 const std::string& head);
+                                 const std::string& head,
+                                 AcrossPolicies across = AcrossPolicies::kRefuse);
 
 }  // namespace assay
 

@@ -6,6 +6,7 @@
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "storage/report/candidate_files.h"
+#include "storage/report/comparability.h"
 #include "storage/report/pairing.h"
 #include "storage/report/report.h"
 #include "storage/report/summary_text.h"
@@ -90,7 +91,8 @@ Json CandidateJson(const SummaryCandidate& candidate) {
   return json;
 }
 
-absl::StatusOr<Json> PairsJson(const std::vector<SummaryCandidate>& candidates) {
+absl::StatusOr<Json> PairsJson(const std::vector<SummaryCandidate>& candidates,
+                               AcrossPolicies across) {
   Json pairs = Json::array();
   for (size_t i = 0; i < candidates.size(); ++i) {
     for (size_t j = i + 1; j < candidates.size(); ++j) {
@@ -100,11 +102,13 @@ absl::StatusOr<Json> PairsJson(const std::vector<SummaryCandidate>& candidates) 
       for (const std::string& head : {std::string(kHeadOwn), std::string(kHeadShared)}) {
         if (!a.report.at("heads").contains(head) && !b.report.at("heads").contains(head)) continue;
         Json pair = {{"a", a.label}, {"b", b.label}, {"head", head}};
-        const std::string why = WhyNotComparable(a.report, b.report, head);
-        pair["not_comparable"] = why.empty() ? Json(nullptr) : Json(why);
+        const Comparability found = CompareReports(a.report, b.report, head);
+        const bool compare =
+            found.comparable() || (across == AcrossPolicies::kAllow && found.across_policies());
+        pair["not_comparable"] = compare ? Json(nullptr) : Json(found.Text());
         pair["comparison"] = nullptr;
-        if (why.empty()) {
-          ASSAY_ASSIGN_OR_RETURN(pair["comparison"], PairReports(a.report, b.report, head));
+        if (compare) {
+          ASSAY_ASSIGN_OR_RETURN(pair["comparison"], PairReports(a.report, b.report, head, across));
         }
         pairs.push_back(std::move(pair));
       }
@@ -113,7 +117,8 @@ absl::StatusOr<Json> PairsJson(const std::vector<SummaryCandidate>& candidates) 
   return pairs;
 }
 
-absl::StatusOr<Summary> Build(const std::vector<SummaryCandidate>& candidates) {
+absl::StatusOr<Summary> Build(const std::vector<SummaryCandidate>& candidates,
+                              AcrossPolicies across) {
   Summary out;
   std::set<std::string> labels;
   out.json["schema"] = std::string(kSummarySchema);
@@ -128,7 +133,8 @@ absl::StatusOr<Summary> Build(const std::vector<SummaryCandidate>& candidates) {
     }
     out.json["candidates"].push_back(CandidateJson(candidate));
   }
-  ASSAY_ASSIGN_OR_RETURN(out.json["pairs"], PairsJson(candidates));
+  if (across == AcrossPolicies::kAllow) out.json["across_policies"] = true;
+  ASSAY_ASSIGN_OR_RETURN(out.json["pairs"], PairsJson(candidates, across));
   out.table = SummaryTable(out.json);
   out.md = SummaryMarkdown(out.json);
   out.csv = SummaryCsv(out.json);
@@ -137,9 +143,10 @@ absl::StatusOr<Summary> Build(const std::vector<SummaryCandidate>& candidates) {
 
 }  // namespace
 
-absl::StatusOr<Summary> BuildSummary(const std::vector<SummaryCandidate>& candidates) {
+absl::StatusOr<Summary> BuildSummary(const std::vector<SummaryCandidate>& candidates,
+                                     AcrossPolicies across) {
   try {
-    return Build(candidates);
+    return Build(candidates, across);
   } catch (const nlohmann::json::exception& error) {
     return Invalid(std::string("a report lacks a field: ") + error.what());
   }

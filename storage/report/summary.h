@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "storage/base/json.h"
+#include "storage/report/pairing.h"
 
 namespace assay {
 
@@ -35,9 +36,13 @@ struct Summary {
 };
 
 // Candidates in the order given. SUMMARY_INVALID when a report is not assay-report/1 or two labels
-// are equal. Pairs of candidates are compared only when their reports name the same suite,
-// contexts, reference capture and numeric policy; a pair that is not comparable says why.
-absl::StatusOr<Summary> BuildSummary(const std::vector<SummaryCandidate>& candidates);
+// are equal. Pairs of candidates are compared only when their reports are comparable
+// (comparability.h); a pair that is not says why.
+absl::StatusOr<Summary> BuildSummary(const std::vector<SummaryCandidate>& candidates,
+                                     AcrossPolicies across = AcrossPolicies::kRefuse);
+
+// One line about an entry of summary.json's "pairs".
+std::string PairText(const Json& pair);
 
 // Writes summary.json (pretty), summary.csv, summary.md into `out`, and VERIFY.md when a candidate
 // has a receipt (then also key.pub from `public_key_pem`). Durable; errors name the file.

@@ -3,6 +3,7 @@
 #include <functional>
 #include <set>
 
+#include "storage/report/summary.h"
 #include "storage/report/summary_text.h"
 
 namespace assay {
@@ -113,19 +114,18 @@ void SizeRows(RowBuilder* rows) {
   }
 }
 
-std::string PairLine(const Json& pair) {
-  const std::string name = pair.at("a").get<std::string>() + " minus " +
-                           pair.at("b").get<std::string>() + " (" +
-                           (pair.at("head") == "own" ? "as served" : "body only") + "): ";
-  if (!pair.at("not_comparable").is_null()) {
-    return name + "not comparable, " + pair.at("not_comparable").get<std::string>();
+// Two reports of different arithmetic were compared because somebody asked.
+std::string NumericNote(const Json& comparison) {
+  if (!comparison.contains("numeric_difference")) return "";
+  std::string out = "; NUMERIC POLICY DIFFERS:";
+  for (const Json& reason : comparison.at("numeric_difference")) {
+    out += " " + reason.at("code").get<std::string>();
+    if (reason.at("a").is_string() && reason.at("b").is_string()) {
+      out +=
+          " (" + reason.at("a").get<std::string>() + ", " + reason.at("b").get<std::string>() + ")";
+    }
   }
-  const Json& c = pair.at("comparison");
-  return name + Number(c.at("difference_a_minus_b")) + " nats " +
-         Interval(c.at("bootstrap_difference")) + "; lower in " +
-         std::to_string(c.at("a_wins").get<uint64_t>()) + ", higher in " +
-         std::to_string(c.at("b_wins").get<uint64_t>()) + ", equal in " +
-         std::to_string(c.at("ties").get<uint64_t>()) + " contexts";
+  return out + "; part of this may be arithmetic";
 }
 
 void FileLines(const Json& candidate, std::vector<std::string>* out) {
@@ -141,6 +141,21 @@ void FileLines(const Json& candidate, std::vector<std::string>* out) {
 }
 
 }  // namespace
+
+std::string PairText(const Json& pair) {
+  const std::string name = pair.at("a").get<std::string>() + " minus " +
+                           pair.at("b").get<std::string>() + " (" +
+                           (pair.at("head") == "own" ? "as served" : "body only") + "): ";
+  if (!pair.at("not_comparable").is_null()) {
+    return name + "not comparable, " + pair.at("not_comparable").get<std::string>();
+  }
+  const Json& c = pair.at("comparison");
+  return name + Number(c.at("difference_a_minus_b")) + " nats " +
+         Interval(c.at("bootstrap_difference")) + "; lower in " +
+         std::to_string(c.at("a_wins").get<uint64_t>()) + ", higher in " +
+         std::to_string(c.at("b_wins").get<uint64_t>()) + ", equal in " +
+         std::to_string(c.at("ties").get<uint64_t>()) + " contexts" + NumericNote(c);
+}
 
 std::vector<SummaryRow> SummaryRows(const std::vector<const Json*>& candidates,
                                     const std::string& head) {
@@ -180,7 +195,7 @@ std::vector<SummaryRow> SummaryRows(const std::vector<const Json*>& candidates,
 
 std::vector<std::string> SummaryNotes(const Json& summary) {
   std::vector<std::string> out;
-  for (const Json& pair : summary.at("pairs")) out.push_back(PairLine(pair));
+  for (const Json& pair : summary.at("pairs")) out.push_back(PairText(pair));
   if (!out.empty()) out.emplace_back();
   // A disclosure that several candidates share is said once.
   std::vector<std::pair<std::string, std::string>> said;

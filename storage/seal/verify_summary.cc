@@ -42,31 +42,72 @@ absl::StatusOr<SummaryCandidate> ReadCandidate(const std::string& out, const Jso
   return candidate;
 }
 
-absl::Status Compare(const std::string& out, const std::string& path) {
-  ASSAY_ASSIGN_OR_RETURN(const Json summary, ReadJsonFile(path, kReportBytesMax));
-  ASSAY_ASSIGN_OR_RETURN(const Json* entries, JsonFields(summary, path).Array("candidates"));
+struct Rebuilt {
   std::vector<SummaryCandidate> candidates;
+  Summary summary;
+};
+
+// What the reports and receipts say now of the candidates that `summary` lists.
+absl::StatusOr<Rebuilt> Rebuild(const std::string& out, const Json& summary,
+                                const std::string& path) {
+  ASSAY_ASSIGN_OR_RETURN(const Json* entries, JsonFields(summary, path).Array("candidates"));
+  Rebuilt rebuilt;
   for (const Json& entry : *entries) {
     ASSAY_ASSIGN_OR_RETURN(SummaryCandidate candidate, ReadCandidate(out, entry, path));
-    candidates.push_back(std::move(candidate));
+    rebuilt.candidates.push_back(std::move(candidate));
   }
-  ASSAY_ASSIGN_OR_RETURN(const Summary expected, BuildSummary(candidates));
-  const std::string difference = FirstDifference(expected.json, summary);
+  const bool across = summary.value("across_policies", Json(false)) == Json(true);
+  ASSAY_ASSIGN_OR_RETURN(
+      rebuilt.summary,
+      BuildSummary(rebuilt.candidates, across ? AcrossPolicies::kAllow : AcrossPolicies::kRefuse));
+  return rebuilt;
+}
+
+absl::Status CompareJson(const Json& expected, const Json& summary, const std::string& path) {
+  const std::string difference = FirstDifference(expected, summary);
   if (difference.empty()) return absl::OkStatus();
   return DataLossError("SUMMARY_MISMATCH", path + ": " + difference +
                                                " (from the reports against the summary); it was "
                                                "changed, rely on the reports");
 }
 
-}  // namespace
-
-void CheckSummaryFile(const std::string& out, GateList* gates) {
-  const std::string path = JoinPath(out, "summary.json");
+void CompareText(const std::string& out, std::string_view name, const std::string& expected,
+                 GateList* gates) {
+  const std::string path = JoinPath(out, name), gate(name);
   if (!FileExists(path)) {
-    gates->Skip(out, "summary", "there is no summary.json");
+    gates->Skip(out, gate, "there is no " + gate);
     return;
   }
-  gates->Check(out, "summary", Compare(out, path), path + " says what the reports say");
+  const absl::StatusOr<std::string> bytes = ReadFile(path, kReportBytesMax);
+  absl::Status status = bytes.status();
+  if (bytes.ok() && *bytes != expected) {
+    status = DataLossError("SUMMARY_MISMATCH",
+                           path +
+                               ": is not what this version of assay writes for these reports; it "
+                               "was changed, or written by another version: rely on the reports");
+  }
+  gates->Check(out, gate, status, path + " is what the reports give, byte for byte");
+}
+
+}  // namespace
+
+void CheckSummaryFiles(const std::string& out, GateList* gates) {
+  const std::string path = JoinPath(out, kSummaryFile);
+  if (!FileExists(path)) {
+    gates->Skip(out, "summary", "there is no summary.json; the reports are checked without it");
+    return;
+  }
+  const absl::StatusOr<Json> summary = ReadJsonFile(path, kReportBytesMax);
+  const absl::StatusOr<Rebuilt> rebuilt =
+      summary.ok() ? Rebuild(out, *summary, path) : summary.status();
+  const absl::Status status =
+      rebuilt.ok() ? CompareJson(rebuilt->summary.json, *summary, path) : rebuilt.status();
+  if (!gates->Check(out, "summary", status, path + " says what the reports say")) return;
+  const std::string texts[] = {rebuilt->summary.csv, rebuilt->summary.md,
+                               VerifyText(rebuilt->candidates)};
+  for (size_t i = 0; i < kSummaryTexts.size(); ++i) {
+    CompareText(out, kSummaryTexts[i], texts[i], gates);
+  }
 }
 
 }  // namespace assay
