@@ -17,6 +17,7 @@ void AddModelCommand(CLI::App& app, CliContext& context);
 void AddCaptureCommand(CLI::App& app, CliContext& context);
 void AddReplayCommand(CLI::App& app, CliContext& context);
 void AddReportCommand(CLI::App& app, CliContext& context);
+void AddReportPairCommand(CLI::App& report, CliContext& context);  // below "report"
 void AddReceiptCommand(CLI::App& app, CliContext& context);
 void AddVerifyCommand(CLI::App& app, CliContext& context);
 void AddWorkersCommand(CLI::App& app, CliContext& context);
