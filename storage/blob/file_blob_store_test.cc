@@ -1,15 +1,18 @@
 #include "storage/blob/file_blob_store.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 
 #include "storage/base/digest.h"
 #include "storage/base/files.h"
 #include "storage/base/status.h"
+#include "storage/base/sync_trace_test_util.h"
 
 namespace assay {
 namespace {
@@ -104,6 +107,18 @@ TEST(FileBlobStore, FindsChangedBytes) {
   ASSERT_TRUE(WriteFile(dir + "/ba/78/" + kAbc, "abd").ok());
   EXPECT_EQ(ReasonOf(store->Verify(kAbc)), "BLOB_CORRUPT");
   EXPECT_EQ(ReasonOf(GetBlob(*store, kAbc, 10).status()), "BLOB_CORRUPT");
+}
+
+// A blob counts once its bytes, its folders and its name are durable, in this order.
+TEST(FileBlobStore, BytesAndFoldersAreDurableBeforeTheName) {
+  const std::string dir = std::filesystem::canonical(TempDir()).string();
+  const auto store = OpenAt(dir);
+  const SyncTrace trace;
+  ASSERT_TRUE(PutBlob(*store, "abc").ok());
+  const std::string partial = dir + "/partial/" + kAbc, path = dir + "/ba/78/" + kAbc;
+  EXPECT_THAT(trace.calls(),
+              testing::ElementsAre("sync " + partial, "sync " + dir + "/ba", "sync " + dir,
+                                   "rename " + partial + " -> " + path, "sync " + dir + "/ba/78"));
 }
 
 // Runs PutBlob in a child that is killed at `point`, then looks at what a new process finds.
