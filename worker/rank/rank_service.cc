@@ -32,12 +32,17 @@ struct Rank {
 };
 
 Json ReplayIdentityJson(const ReplayIdentity& identity) {
-  return {{"backend", identity.backend},
-          {"onednn_version", identity.onednn_version},
-          {"onednn_isa", identity.onednn_isa},
-          {"kernels", identity.kernels},
-          {"self_test_sha256_bf16", identity.self_test_sha256_bf16},
-          {"self_test_sha256_f32", identity.self_test_sha256_f32}};
+  Json out = {{"backend", identity.backend},
+              {"onednn_version", identity.onednn_version},
+              {"onednn_isa", identity.onednn_isa},
+              {"kernels", identity.kernels},
+              {"self_test_sha256_bf16", identity.self_test_sha256_bf16},
+              {"self_test_sha256_f32", identity.self_test_sha256_f32}};
+  if (!identity.cuda.empty()) {
+    out["cuda"] = identity.cuda;
+    out["self_test_sha256_cuda"] = identity.self_test_sha256_cuda;
+  }
+  return out;
 }
 
 absl::StatusOr<Rank> StartRank(RankInit init) {

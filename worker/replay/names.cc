@@ -37,18 +37,20 @@ std::string_view ReplayBackendName(ReplayBackend backend) {
       return "cpu-bf16";
     case ReplayBackend::kCpuF32:
       return "cpu-f32";
+    case ReplayBackend::kCudaBf16:
+      return "cuda-bf16";
   }
   return "";
 }
 
 absl::StatusOr<ReplayBackend> ParseReplayBackend(std::string_view name) {
-  for (const ReplayBackend b :
-       {ReplayBackend::kAuto, ReplayBackend::kCpuBf16, ReplayBackend::kCpuF32}) {
+  for (const ReplayBackend b : {ReplayBackend::kAuto, ReplayBackend::kCpuBf16,
+                                ReplayBackend::kCpuF32, ReplayBackend::kCudaBf16}) {
     if (name == ReplayBackendName(b)) return b;
   }
   return InvalidError("REPLAY_BACKEND_UNKNOWN",
                       "replay backend \"" + std::string(name) +
-                          "\" is not known; there are auto, cpu-bf16 and cpu-f32");
+                          "\" is not known; there are auto, cpu-bf16, cpu-f32 and cuda-bf16");
 }
 
 }  // namespace assay

@@ -126,6 +126,17 @@ absl::StatusOr<ReplayBackend> DecideBackend(const Job& job, bool within_bound) {
                              "backend cpu-bf16 needs AVX512-BF16, which this CPU or oneDNN's "
                              "instruction-set limit lacks; use cpu-f32");
   }
+  if (wanted == ReplayBackend::kCudaBf16 && job.plan->policy != ReplayPolicy::kExact) {
+    return PreconditionError("BACKEND_UNAVAILABLE",
+                             "backend cuda-bf16 computes policy exact only; use cpu-bf16 or "
+                             "cpu-f32 for " +
+                                 std::string(ReplayPolicyName(job.plan->policy)));
+  }
+  if (wanted == ReplayBackend::kCudaBf16 && !within_bound) {
+    return PreconditionError("BACKEND_UNAVAILABLE",
+                             "a hidden state or head element reaches 2^60, where backends that "
+                             "multiply bf16 may differ; use cpu-f32");
+  }
   if (wanted == ReplayBackend::kCpuBf16 && !within_bound) {
     return PreconditionError("BACKEND_UNAVAILABLE",
                              "a hidden state or head element reaches 2^60, where AVX512-BF16's "
@@ -187,7 +198,8 @@ absl::StatusOr<Prepared> PrepareRun(const Job& job, HeadStore* store, ThreadPool
   absl::StatusOr<ReplayBackend> backend = DecideBackend(job, within_bound);
   ASSAY_RETURN_IF_ERROR(Agree(backend.status(), collective));
   out.backend = *backend;
-  if (plan.policy != ReplayPolicy::kFp64Audit) {
+  // A device takes heads as they are.
+  if (plan.policy != ReplayPolicy::kFp64Audit && out.backend != ReplayBackend::kCudaBf16) {
     ASSAY_RETURN_IF_ERROR(Agree(store->Pack(job, out.backend, pool, &out.heads), collective));
   }
   return out;

@@ -1,11 +1,14 @@
 #include "worker/replay/replay.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <mutex>
 
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "worker/replay/cuda/device_run.h"
+#include "worker/replay/cuda/plugin.h"
 #include "worker/replay/emit.h"
 #include "worker/replay/logits.h"
 #include "worker/replay/passes.h"
@@ -16,6 +19,20 @@ namespace assay {
 namespace {
 
 constexpr int kThreadsMax = 1024;
+
+// Adds the GPU where there is one; an error where it was asked for and cannot be used.
+absl::Status AddDevice(ReplayIdentity* out) {
+  const char* forced = std::getenv("ASSAY_REPLAY_BACKEND");
+  const bool wanted = forced != nullptr && forced == ReplayBackendName(ReplayBackend::kCudaBf16);
+  const absl::StatusOr<std::unique_ptr<ReplayDevice>> device = OpenReplayDevice(0);
+  if (!device.ok()) return wanted ? device.status() : absl::OkStatus();
+  const absl::StatusOr<std::string> digest = RunDeviceSelfTest(**device);
+  if (!digest.ok()) return wanted ? digest.status() : absl::OkStatus();
+  out->cuda = DescribeDevice((*device)->identity());
+  out->self_test_sha256_cuda = *digest;
+  if (wanted) out->backend = forced;
+  return absl::OkStatus();
+}
 
 // The identity of this process, made once.
 absl::StatusOr<ReplayIdentity> MakeIdentity() {
@@ -30,6 +47,7 @@ absl::StatusOr<ReplayIdentity> MakeIdentity() {
     ASSAY_ASSIGN_OR_RETURN(out.self_test_sha256_bf16, RunSelfTest(ReplayBackend::kCpuBf16));
   }
   ASSAY_ASSIGN_OR_RETURN(out.self_test_sha256_f32, RunSelfTest(ReplayBackend::kCpuF32));
+  ASSAY_RETURN_IF_ERROR(AddDevice(&out));
   return out;
 }
 
@@ -140,9 +158,28 @@ class Replay {
 
 struct ReplayEngine::State {
   explicit State(int threads) : pool(threads) {}
+  // This rank's GPU, opened by the first run that needs it and proven to be like the identity's.
+  absl::StatusOr<ReplayDevice*> Device(int rank);
+
   ThreadPool pool;
   HeadStore heads;
+  std::unique_ptr<ReplayDevice> device;
 };
+
+absl::StatusOr<ReplayDevice*> ReplayEngine::State::Device(int rank) {
+  if (device != nullptr) return device.get();
+  ASSAY_ASSIGN_OR_RETURN(std::unique_ptr<ReplayDevice> opened, OpenReplayDevice(rank));
+  ASSAY_ASSIGN_OR_RETURN(const std::string digest, RunDeviceSelfTest(*opened));
+  if (DescribeDevice(opened->identity()) != ProcessIdentity()->cuda ||
+      digest != ProcessIdentity()->self_test_sha256_cuda) {
+    return InternalError("SELF_TEST_FAILED", "rank " + std::to_string(rank) +
+                                                 " has another GPU than rank 0 (" +
+                                                 DescribeDevice(opened->identity()) +
+                                                 "); a group's GPUs must be alike");
+  }
+  device = std::move(opened);
+  return device.get();
+}
 
 ReplayEngine::ReplayEngine(std::unique_ptr<State> state) : state_(std::move(state)) {}
 ReplayEngine::~ReplayEngine() = default;
@@ -164,6 +201,11 @@ absl::StatusOr<ReplayResult> ReplayEngine::Run(const ReplayPlan& plan, Collectiv
     ASSAY_ASSIGN_OR_RETURN(const Job job, ResolveJob(plan, collective.rank(), collective.size()));
     ASSAY_ASSIGN_OR_RETURN(const Prepared prepared,
                            PrepareRun(job, &state_->heads, state_->pool, collective));
+    if (prepared.backend == ReplayBackend::kCudaBf16) {
+      const absl::StatusOr<ReplayDevice*> device = state_->Device(collective.rank());
+      ASSAY_RETURN_IF_ERROR(Agree(device.status(), collective));
+      return RunOnDevice(job, prepared, **device, collective, progress, counters);
+    }
     return Replay(job, prepared, state_->pool, collective, progress, counters).Run();
   } catch (const std::bad_alloc&) {
     return ExhaustedError("OUT_OF_MEMORY",

@@ -50,9 +50,11 @@ absl::StatusOr<ReplayPolicy> ParseReplayPolicy(std::string_view name);
 
 // kAuto: cpu-bf16 where the CPU has AVX512-BF16 and max|hidden| and max|head| of the plan stay
 // below 2^60 (AVX512-BF16 flushes bf16 subnormals to zero; below that bound this cannot be seen),
-// else cpu-f32. ASSAY_REPLAY_BACKEND=cpu-bf16|cpu-f32 in the environment takes the place of kAuto.
-enum class ReplayBackend { kAuto, kCpuBf16, kCpuF32 };
-std::string_view ReplayBackendName(ReplayBackend backend);  // "auto", "cpu-bf16", "cpu-f32"
+// else cpu-f32; never cuda-bf16 (docs/gpu.md), which is asked for by name and only knows kExact.
+// ASSAY_REPLAY_BACKEND=cpu-bf16|cpu-f32|cuda-bf16 in the environment takes the place of kAuto.
+enum class ReplayBackend { kAuto, kCpuBf16, kCpuF32, kCudaBf16 };
+// "auto", "cpu-bf16", "cpu-f32", "cuda-bf16"
+std::string_view ReplayBackendName(ReplayBackend backend);
 absl::StatusOr<ReplayBackend> ParseReplayBackend(std::string_view name);
 
 enum class RowType { kBf16, kF32 };
@@ -182,11 +184,15 @@ struct ReplayIdentity {
   std::string backend;         // that kAuto takes on this machine for ordinary operands
   std::string onednn_version;  // "2.6.3"
   std::string onednn_isa;      // effective, e.g. "avx512_core_bf16"
-  std::string kernels;         // version of Assay's own vector arithmetic, e.g. "vec8/1"
+  std::string kernels;         // version of Assay's own vector arithmetic, e.g. "vec8/2"
   // SHA-256 over logits and outputs of a small built-in problem; the self-test has checked that
   // they are the same bits for several row and column splits and thread counts.
   std::string self_test_sha256_bf16;  // "" where the CPU lacks AVX512-BF16
   std::string self_test_sha256_f32;
+  // GPU, driver, cuBLASLt, pinned algorithm and kernel version, and the self-test's digest; ""
+  // where cuda-bf16 is not available.
+  std::string cuda;
+  std::string self_test_sha256_cuda;
 };
 
 // Keeps threads and packed heads between runs. One run at a time.
