@@ -78,8 +78,8 @@ phase_tidy() { counted checks/tidy tests/checks/tidy.sh; }
 
 phase_golden() {
   local kind
-  for kind in metric smollm2 arch; do
-    counted "golden/$kind" tests/golden/run.sh "$kind" "tests/data/$kind" --threads "$(nproc)"
+  for kind in metric metric/qf smollm2 arch; do
+    counted "golden/${kind##*/}" tests/golden/run.sh "${kind##*/}" "tests/data/$kind" --threads "$(nproc)"
   done
 }
 

@@ -38,6 +38,7 @@ struct Options {
 };
 
 int RunMetric(const Options& options);
+int RunQf(const Options& options);
 int RunSmollm2(const Options& options);
 int RunArch(const Options& options);
 

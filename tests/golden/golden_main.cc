@@ -95,7 +95,7 @@ std::string Describe(const absl::Status& status) {
 namespace {
 
 int Usage() {
-  fprintf(stderr, "usage: assay-golden metric|smollm2|arch DIR [--tp N] [--threads N]\n");
+  fprintf(stderr, "usage: assay-golden metric|qf|smollm2|arch DIR [--tp N] [--threads N]\n");
   return 2;
 }
 
@@ -105,6 +105,7 @@ int main(int argc, char** argv) {
   using assay::golden::Options;
   const std::map<std::string, std::function<int(const Options&)>> kinds = {
       {"metric", assay::golden::RunMetric},
+      {"qf", assay::golden::RunQf},
       {"smollm2", assay::golden::RunSmollm2},
       {"arch", assay::golden::RunArch}};
   if (argc < 3 || kinds.count(argv[1]) == 0) return Usage();
