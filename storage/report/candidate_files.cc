@@ -48,6 +48,18 @@ absl::Status CheckLabel(std::string_view label) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<LabelledText> SplitLabel(std::string_view text) {
+  const std::string whole(text);
+  const size_t equals = text.find('=');
+  if (equals == std::string_view::npos || FileExists(whole)) return LabelledText{"", whole};
+  LabelledText split{whole.substr(0, equals), whole.substr(equals + 1)};
+  const bool like_a_path = split.label.find_first_of("/@") != std::string::npos;
+  const std::string file = split.value.substr(0, split.value.rfind('@'));
+  if (like_a_path && !FileExists(split.value) && !FileExists(file)) return LabelledText{"", whole};
+  ASSAY_RETURN_IF_ERROR(CheckLabel(split.label));
+  return split;
+}
+
 absl::Status WriteCandidateFiles(const std::string& out, std::string_view label,
                                  const CandidateFiles& files) {
   ASSAY_RETURN_IF_ERROR(CheckLabel(label));

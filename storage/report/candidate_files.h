@@ -24,6 +24,17 @@ inline constexpr std::string_view kPositionsFolder = "positions";
 // [A-Za-z0-9._-]{1,128}, not "." or "..", not the name of a file of --out; LABEL_INVALID otherwise.
 absl::Status CheckLabel(std::string_view label);
 
+struct LabelledText {
+  std::string label;  // "" = none given
+  std::string value;
+};
+
+// [LABEL=]VALUE as people write it, VALUE being a file or folder, perhaps with @TRANSFORM. What
+// stands before the first '=' is the label, unless the whole text is the name of a file, or that
+// part holds '/' or '@' as paths and transforms do and what follows is no file. LABEL_INVALID for a
+// label that is none.
+absl::StatusOr<LabelledText> SplitLabel(std::string_view text);
+
 struct CandidateFiles {
   std::string report;                  // bytes of report.json
   std::string execution;               // bytes of execution.json

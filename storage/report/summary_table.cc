@@ -71,24 +71,36 @@ std::string Scope(const std::vector<const Json*>& scored) {
   return out;
 }
 
-std::string Shorten(const std::string& text, size_t width) {
-  return text.size() <= width ? text : text.substr(0, width - 3) + "...";
+void AppendRow(const SummaryRow& row, std::string* out) {
+  std::string line = Pad(row.name, kNameWidth);
+  for (const std::string& cell : row.cells) line.append("  ").append(Pad(cell, kCellWidth));
+  while (!line.empty() && line.back() == ' ') line.pop_back();
+  *out += line + "\n";
+}
+
+// Labels above their columns. One that is too long goes on below: where two models differ is often
+// at the end, and labels that are cut would look alike.
+void AppendHeading(const std::vector<const Json*>& block, const std::string& head,
+                   std::string* out) {
+  size_t longest = 0;
+  for (const Json* candidate : block) {
+    longest = std::max(longest, candidate->at("label").get<std::string>().size());
+  }
+  for (size_t begin = 0; begin < longest; begin += kCellWidth) {
+    SummaryRow row;
+    if (begin == 0) row.name = head == "own" ? "as served" : "body only";
+    for (const Json* candidate : block) {
+      const std::string label = candidate->at("label").get<std::string>();
+      row.cells.push_back(label.substr(std::min(begin, label.size()), kCellWidth));
+    }
+    AppendRow(row, out);
+  }
 }
 
 void AppendBlock(const std::vector<const Json*>& block, const std::string& head, std::string* out) {
-  std::string header = Pad(head == "own" ? "as served" : "body only", kNameWidth);
-  for (const Json* candidate : block) {
-    header.append("  ").append(
-        Pad(Shorten(candidate->at("label").get<std::string>(), kCellWidth), kCellWidth));
-  }
-  while (!header.empty() && header.back() == ' ') header.pop_back();
-  *out += header + "\n" + std::string(kNameWidth + block.size() * (kCellWidth + 2), '-') + "\n";
-  for (const SummaryRow& row : SummaryRows(block, head)) {
-    std::string line = Pad(row.name, kNameWidth);
-    for (const std::string& cell : row.cells) line.append("  ").append(Pad(cell, kCellWidth));
-    while (line.back() == ' ') line.pop_back();
-    *out += line + "\n";
-  }
+  AppendHeading(block, head, out);
+  *out += std::string(kNameWidth + block.size() * (kCellWidth + 2), '-') + "\n";
+  for (const SummaryRow& row : SummaryRows(block, head)) AppendRow(row, out);
   *out += "\n";
 }
 

@@ -47,9 +47,12 @@ Json Verification::ToJson() const {
   return json;
 }
 
-std::string Verification::ToText() const {
+namespace {
+
+std::string Text(const Verification& verification, bool brief) {
   std::string out;
-  for (const Gate& gate : gates) {
+  for (const Gate& gate : verification.gates) {
+    if (brief && gate.state != GateState::kFail) continue;
     const std::string mark = gate.state == GateState::kPass   ? "ok    "
                              : gate.state == GateState::kFail ? "FAIL  "
                                                               : "-     ";
@@ -57,12 +60,12 @@ std::string Verification::ToText() const {
     if (!gate.reason.empty()) out += " [" + gate.reason + "]";
     out += "\n";
   }
-  switch (verdict) {
+  switch (verification.verdict) {
     case Verdict::kValid:
       out += "VALID: signed by a trusted key\n";
       break;
     case Verdict::kValidUnknownKey:
-      for (const std::string& id : key_ids) {
+      for (const std::string& id : verification.key_ids) {
         out += "VALID FOR UNKNOWN KEY " + id +
                ": everything fits together, but nothing here says whose key this is; pass the "
                "service's public key with --key\n";
@@ -74,6 +77,11 @@ std::string Verification::ToText() const {
   }
   return out;
 }
+
+}  // namespace
+
+std::string Verification::ToText() const { return Text(*this, /*brief=*/false); }
+std::string Verification::ToBriefText() const { return Text(*this, /*brief=*/true); }
 
 Verification VerifyReceipt(std::string_view receipt, std::optional<std::string_view> report,
                            std::optional<std::string_view> execution,

@@ -34,8 +34,9 @@ struct Verification {
   std::vector<std::string> key_ids;      // keys that signed, distinct, in order met
   std::vector<std::string> receipt_ids;  // of the receipts looked at
 
-  Json ToJson() const;         // {"verdict","gates":[...],"key_ids","receipt_ids"}
-  std::string ToText() const;  // one line per gate and a verdict line; ends with a newline
+  Json ToJson() const;              // {"verdict","gates":[...],"key_ids","receipt_ids"}
+  std::string ToText() const;       // one line per gate and a verdict line; ends with a newline
+  std::string ToBriefText() const;  // the same without the gates that did not fail
 };
 
 // Names used in messages.
@@ -54,7 +55,7 @@ Verification VerifyReceipt(std::string_view receipt, std::optional<std::string_v
 // Checks what lies at `path`: a folder with candidates (the --out of a run), one candidate's
 // folder, or a receipt file (with whatever lies beside it). `key_path` "" means no trusted key:
 // key.pub of the folder must then match the receipts, but counts as unknown. Never fails to answer:
-// unreadable input is a failed gate.
+// unreadable input is a failed gate, of reason NOTHING_TO_VERIFY when no result was found at all.
 Verification VerifyDirectory(const std::string& path, const std::string& key_path);
 
 }  // namespace assay

@@ -9,6 +9,7 @@
 #include "storage/seal/receipt.h"
 #include "storage/seal/verify.h"
 #include "storage/seal/verify_summary.h"
+#include "storage/seal/verify_uncovered.h"
 
 namespace assay {
 namespace {
@@ -24,6 +25,9 @@ absl::Status CheckArrayFile(const std::string& path, const Json& entry) {
   const JsonFields fields(entry, path);
   ASSAY_ASSIGN_OR_RETURN(const int64_t expected, fields.Int("bytes", 0, INT64_MAX));
   ASSAY_ASSIGN_OR_RETURN(const std::string sha256, fields.Sha256("sha256"));
+  if (!FileExists(path)) {
+    return Missing(path, "the report names it, but it is not there; fetch it from the service");
+  }
   ASSAY_ASSIGN_OR_RETURN(const uint64_t size, FileSize(path));
   if (size != static_cast<uint64_t>(expected)) {
     return DataLossError("DIGEST_MISMATCH",
@@ -58,12 +62,13 @@ void CheckHead(const Json& report, const std::string& head, const std::string& f
                "recomputed from the arrays, equal");
 }
 
-void CheckReport(const std::string& bytes, const std::string& folder,
+// The report, or null when it is none.
+Json CheckReport(const std::string& bytes, const std::string& folder,
                  const std::string& report_path, const std::string& subject, GateList* gates) {
-  const auto report = ParseReport(bytes, report_path);
+  auto report = ParseReport(bytes, report_path);
   if (!gates->Check(subject, "report-form", report.status(),
                     report_path + " is canonical assay-report/1")) {
-    return;
+    return Json();
   }
   const std::string positions = JoinPath(folder, kPositionsFolder);
   if (!IsDirectory(positions)) {
@@ -72,13 +77,14 @@ void CheckReport(const std::string& bytes, const std::string& folder,
                          "the per-position arrays are missing, so the statistics cannot "
                          "be recomputed; fetch them from the service"),
                  "");
-    return;
+    return *std::move(report);
   }
   for (const auto& [head, value] : report->at("heads").items()) {
     CheckHead(*report, head, JoinPath(positions, head), report_path, subject, gates);
   }
   gates->Check(subject, "statistics/across-heads", RecheckAcrossHeads(*report, report_path),
                "coverage and differences recomputed, equal");
+  return *std::move(report);
 }
 
 // key.pub of the folder or of the one above it: it must be the key that signed.
@@ -111,7 +117,8 @@ void CheckCandidate(const std::string& folder, const std::string& receipt_name,
     if (bytes.ok()) {
       *out = std::move(bytes).value();
     } else {
-      gates->Fail(subject, gate, ReasonOf(bytes.status()), MessageOf(bytes.status()));
+      gates->Fail(subject, gate, ReasonOf(bytes.status()),
+                  MessageOf(bytes.status()) + "; fetch it from the service");
     }
   };
   read(names.report, kReportBytesMax, "report-file", &report);
@@ -128,7 +135,8 @@ void CheckCandidate(const std::string& folder, const std::string& receipt_name,
   } else {
     gates->Fail(subject, "receipt", ReasonOf(receipt.status()), MessageOf(receipt.status()));
   }
-  if (report) CheckReport(*report, folder, names.report, subject, gates);
+  const Json parsed = report ? CheckReport(*report, folder, names.report, subject, gates) : Json();
+  ListUncoveredOfCandidate(folder, receipt_name, parsed, subject, gates);
 }
 
 // A receipt with no report beside it: what it says about itself.
@@ -166,14 +174,15 @@ void CheckFolder(const std::string& path, std::span<const PublicKey> trusted, Ga
     found = true;
     CheckCandidate(folder, std::string(kReceiptFile), trusted, name, gates);
   }
-  if (!found) {
+  if (!found && !FileExists(JoinPath(path, kSummaryFile))) {
     gates->Fail(path, "folder", "NOTHING_TO_VERIFY",
                 path +
-                    ": holds no report.json or receipt.json, nor does a folder in it; give the "
-                    "--out folder of a run, one candidate's folder or a receipt");
+                    ": holds no summary.json, report.json or receipt.json, nor does a folder in "
+                    "it; give the --out folder of a run, one candidate's folder or a receipt");
     return;
   }
-  CheckSummaryFile(path, gates);
+  CheckSummaryFiles(path, gates);
+  ListUncoveredOfRun(path, gates);
 }
 
 }  // namespace

@@ -1,17 +1,26 @@
-// Checking a run's summary.json against the candidates' folders. Internal to storage/seal.
+// Checking a run's summaries against the candidates' folders. Internal to storage/seal.
 
 #ifndef ASSAY_STORAGE_SEAL_VERIFY_SUMMARY_H_
 #define ASSAY_STORAGE_SEAL_VERIFY_SUMMARY_H_
 
+#include <array>
 #include <string>
+#include <string_view>
 
 #include "storage/seal/gates.h"
 
 namespace assay {
 
-// Rebuilds the summary of the folder `out` from the reports and receipts that it names and compares
-// it with summary.json. Not applicable when there is no summary.json.
-void CheckSummaryFile(const std::string& out, GateList* gates);
+inline constexpr std::string_view kSummaryFile = "summary.json";
+// Written from the same reports; checked when summary.json is there.
+inline constexpr std::array<std::string_view, 3> kSummaryTexts = {"summary.csv", "summary.md",
+                                                                  "VERIFY.md"};
+
+// Rebuilds the summary of the folder `out` from the reports and receipts that it names, and
+// compares it with summary.json by value and with summary.csv, summary.md and VERIFY.md byte for
+// byte. A gate is not applicable when its file is not there, all when summary.json is not. Of a
+// candidate that failed there is no report: its label, reason and sentence are taken as they stand.
+void CheckSummaryFiles(const std::string& out, GateList* gates);
 
 }  // namespace assay
 

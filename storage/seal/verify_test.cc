@@ -155,6 +155,54 @@ TEST_F(VerifyFolder, ASummaryThatSaysOtherThingsIsNoticed) {
   EXPECT_THAT(Failures(VerifyDirectory(out_, key_)), HasSubstr("summary [SUMMARY_MISMATCH]"));
 }
 
+TEST_F(VerifyFolder, ChangedTablesAreNoticed) {
+  for (const std::string file : {"summary.csv", "summary.md", "VERIFY.md"}) {
+    WriteTestRun(out_, *signer_);
+    std::string text = Must(ReadFile(out_ + "/" + file, 1 << 20));
+    text[text.size() / 2] ^= 1;
+    ASSERT_TRUE(WriteFile(out_ + "/" + file, text).ok());
+    const Verification v = VerifyDirectory(out_, key_);
+    EXPECT_EQ(v.verdict, Verdict::kFailed) << file;
+    EXPECT_THAT(Failures(v), HasSubstr(file + " [SUMMARY_MISMATCH]"));
+    ASSERT_TRUE(RemoveTree(out_ + "/" + file).ok());
+    EXPECT_EQ(VerifyDirectory(out_, key_).verdict, Verdict::kValid) << file;
+  }
+}
+
+TEST_F(VerifyFolder, ASummaryWhoseCandidatesAreGoneFails) {
+  ASSERT_TRUE(RemoveTree(out_ + "/int4").ok());
+  ASSERT_TRUE(RemoveTree(out_ + "/int8").ok());
+  const Verification v = VerifyDirectory(out_, key_);
+  EXPECT_EQ(v.verdict, Verdict::kFailed);
+  EXPECT_THAT(Failures(v), HasSubstr("summary [FILE_MISSING]"));
+}
+
+TEST_F(VerifyFolder, WhatNobodyVouchesForIsListed) {
+  EXPECT_THAT(VerifyDirectory(out_, key_).ToText(), ::testing::Not(HasSubstr("not-covered")));
+  for (const char* file : {"notes.txt", "int4/extra.bin", "int4/positions/own/extra.f64",
+                           "int4/positions/other/kl.f64", "folder/x"}) {
+    ASSERT_TRUE(EnsureDirectory(DirName(out_ + "/" + file)).ok());
+    ASSERT_TRUE(WriteFile(out_ + "/" + file, "x").ok());
+  }
+  const Verification v = VerifyDirectory(out_, key_);
+  EXPECT_EQ(v.verdict, Verdict::kValid) << v.ToText();
+  EXPECT_THAT(v.ToText(), HasSubstr("int4: not-covered: not part of a result, nothing here vouches "
+                                    "for: extra.bin, positions/own/extra.f64, positions/other/\n"));
+  EXPECT_THAT(v.ToText(), HasSubstr("nothing here vouches for: folder/, notes.txt\n"));
+  ASSERT_TRUE(RemoveTree(out_ + "/summary.json").ok());
+  EXPECT_THAT(VerifyDirectory(out_, key_).ToText(),
+              HasSubstr("VERIFY.md, folder/, notes.txt, summary.csv, summary.md\n"));
+}
+
+TEST_F(VerifyFolder, ABriefAnswerHasFailuresAndVerdict) {
+  EXPECT_EQ(VerifyDirectory(out_, key_).ToBriefText(), "VALID: signed by a trusted key\n");
+  ASSERT_TRUE(RemoveTree(out_ + "/int4/receipt.json").ok());
+  const std::string text = VerifyDirectory(out_, key_).ToBriefText();
+  EXPECT_THAT(text, ::testing::StartsWith("FAIL  int4: receipt: "));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("ok  ")));
+  EXPECT_THAT(text, HasSubstr("FAILED: do not rely on this result\n"));
+}
+
 TEST_F(VerifyFolder, NothingThereIsAnAnswer) {
   EXPECT_THAT(Failures(VerifyDirectory(out_ + "/absent", "")), HasSubstr("FILE_MISSING"));
   const std::string empty = ::testing::TempDir() + "/empty_folder";
