@@ -86,7 +86,7 @@ QuadRow Metric(std::span<const double> ref, std::span<const double> cand, double
   }
   const auto at = static_cast<size_t>(token);
   const Quad none = nanq("");
-  return {{forward, reverse, js / Quad{M_LN2q}, token < 0 ? none : -static_cast<Quad>(a.log_p[at]),
+  return {{forward, reverse, js / logq(2), token < 0 ? none : -static_cast<Quad>(a.log_p[at]),
            token < 0 ? none : -static_cast<Quad>(b.log_p[at]), a.entropy, b.entropy,
            token < 0 ? none : static_cast<Quad>(b.p[at]) - static_cast<Quad>(a.p[at]), accept},
           {a.top1, b.top1, a.ties, b.ties, beats}};
