@@ -119,10 +119,10 @@ absl::Status WriteFile(const std::string& path, std::string_view bytes) {
 absl::Status EnsureDirectory(const std::string& path, unsigned mode) {
   if (path.empty() || IsDirectory(path)) return absl::OkStatus();
   ASSAY_RETURN_IF_ERROR(EnsureDirectory(DirName(path), mode));
-  if (mkdir(path.c_str(), mode) != 0 && !(errno == EEXIST && IsDirectory(path))) {
-    return ErrnoError(errno, "creating folder " + path);
-  }
-  return absl::OkStatus();
+  if (mkdir(path.c_str(), mode) == 0) return absl::OkStatus();
+  if (errno != EEXIST) return ErrnoError(errno, "creating folder " + path);
+  if (IsDirectory(path)) return absl::OkStatus();
+  return InvalidError("FILE_NOT_FOLDER", path + " exists and is no folder; choose another path");
 }
 
 absl::Status SyncDirectory(const std::string& path) {

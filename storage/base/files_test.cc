@@ -86,6 +86,9 @@ TEST_F(FilesTest, WhatIsNoFileIsRefusedAtOnce) {
     EXPECT_EQ(ReasonOf(Sha256File(path).status()), "FILE_NOT_REGULAR") << path;
   }
   EXPECT_EQ(ReasonOf(ReadFile(loop, 100).status()), "FILE_MISSING");
+  for (const std::string& path : {pipe, JoinPath(pipe, "below"), loop}) {
+    EXPECT_EQ(ReasonOf(EnsureDirectory(path)), "FILE_NOT_FOLDER") << path;
+  }
 }
 
 TEST(PathTest, OnlySafeRelativePathsPass) {
