@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "storage/base/status.h"
+#include "storage/base/uri_path.h"
 
 namespace assay {
 namespace {
@@ -54,7 +55,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target) {
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // Two channels of one process must not share a connection: a bulk transfer would delay leases.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(GrpcAddress(target), grpc::InsecureChannelCredentials(),
+                                   arguments);
 }
 
 absl::Status FromRpc(const grpc::Status& status, const grpc::ClientContext& context,

@@ -20,6 +20,7 @@
 #include "server/rpc/worker_service.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/base/uri_path.h"
 
 namespace assay::rpc {
 namespace {
@@ -126,7 +127,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Engine* engine,
   std::vector<int> ports(options.listen.size(), 0);
   for (size_t i = 0; i < options.listen.size(); ++i) {
     ASSAY_RETURN_IF_ERROR(CheckAddress(options.listen[i], options.insecure_plaintext));
-    builder.AddListeningPort(options.listen[i], grpc::InsecureServerCredentials(), &ports[i]);
+    builder.AddListeningPort(GrpcAddress(options.listen[i]), grpc::InsecureServerCredentials(),
+                             &ports[i]);
   }
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a second process must fail, not share
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, options.keepalive_ms);
