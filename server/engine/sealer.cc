@@ -139,7 +139,15 @@ absl::Status Sealer::SealCandidate(const std::string& run, size_t candidate) {
   // The same work of another run: its seal stands.
   const bool sealed =
       engine_->Read([&](const State& s) { return s.reports.count(done.report.id) != 0; });
-  if (sealed) return engine_->Execute({"coordinator", done}).status;
+  if (sealed) {
+    // Stored bytes that have changed since are replaced by these.
+    std::vector<ArrayRow> same;
+    for (const auto& [head, result] : inputs.heads) {
+      ASSAY_RETURN_IF_ERROR(PutArrays(head, result.arrays, blobs, &same));
+    }
+    ASSAY_RETURN_IF_ERROR(PutBlob(blobs, report_bytes).status());
+    return engine_->Execute({"coordinator", done}).status;
+  }
 
   ASSAY_ASSIGN_OR_RETURN(const std::string execution,
                          MakeExecution(rows, done.report.id, engine_->options().core.build_id));

@@ -21,7 +21,8 @@ grpc::Status BlobServiceImpl::FindMissing(grpc::ServerContext* context,
       return ToGrpc(InvalidError("DIGEST_INVALID", "a digest is 64 lower-case hex characters"),
                     context);
     }
-    if (!engine_->blobs().Has(sha256) && seen.insert(sha256).second) response->add_missing(sha256);
+    if (!engine_->blobs().HasIntact(sha256) && seen.insert(sha256).second)
+      response->add_missing(sha256);
   }
   return grpc::Status::OK;
 }
@@ -35,7 +36,7 @@ absl::Status BlobServiceImpl::DoWrite(grpc::ServerReader<v1::WriteRequest>* read
   const uint64_t size = request.size();
   ASSAY_ASSIGN_OR_RETURN(auto writer, engine_->blobs().Write(request.sha256(), size));
   response->set_committed_size(size);
-  if (writer->offset() == size && engine_->blobs().Has(*blob)) return absl::OkStatus();
+  if (writer->offset() == size && engine_->blobs().HasIntact(*blob)) return absl::OkStatus();
   do {
     if (request.data().size() > kChunkBytes) {
       return InvalidError("CHUNK_TOO_LARGE", "a message holds at most 1 MiB of data");

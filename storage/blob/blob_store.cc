@@ -8,7 +8,7 @@ namespace assay {
 
 absl::StatusOr<std::string> PutBlob(BlobStore& store, std::string_view bytes) {
   const std::string sha256 = Sha256Hex(bytes);
-  if (store.Has(sha256)) return sha256;
+  if (store.HasIntact(sha256)) return sha256;
   ASSAY_ASSIGN_OR_RETURN(auto writer, store.Write(sha256, bytes.size()));
   // A partial file of the same digest holds a prefix of these bytes or fails its digest at Commit.
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());

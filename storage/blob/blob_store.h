@@ -45,11 +45,17 @@ struct BlobWriteStatus {
   bool complete = false;
 };
 
+// Blobs up to this size are digested again when somebody is about to leave them as they are.
+inline constexpr uint64_t kBlobRecheckBytes = uint64_t{4} << 20;
+
 // Thread-safe. Every method: DIGEST_INVALID for a name that is not 64 lower-case hex characters.
 class BlobStore {
  public:
   virtual ~BlobStore() = default;
   virtual bool Has(const std::string& sha256) const = 0;
+  // Like Has, but false for a blob of up to kBlobRecheckBytes whose stored bytes have changed: it
+  // can be written anew, and whoever has the right bytes should send them.
+  virtual bool HasIntact(const std::string& sha256) const = 0;
   // BLOB_MISSING.
   virtual absl::StatusOr<uint64_t> Size(const std::string& sha256) const = 0;
   // BLOB_TOO_LARGE, BLOB_BUSY (another writer of the same blob is alive), DISK_LOW.

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "storage/base/clock.h"
 #include "storage/base/digest.h"
 #include "storage/base/files.h"
 #include "storage/base/killpoint.h"
@@ -21,6 +22,7 @@ namespace {
 
 constexpr size_t kHashPieceBytes = size_t{1} << 20;
 constexpr uint64_t kGuardEveryBytes = uint64_t{64} << 20;
+constexpr int64_t kSweepEveryMs = 3'600'000;
 
 absl::Status CheckName(const std::string& sha256) {
   if (IsSha256Hex(sha256)) return absl::OkStatus();
@@ -194,7 +196,28 @@ absl::StatusOr<std::unique_ptr<FileBlobStore>> FileBlobStore::Open(
     const FileBlobStoreOptions& options) {
   ASSAY_RETURN_IF_ERROR(EnsureDirectory(JoinPath(options.dir, "partial"), 0750));
   ASSAY_RETURN_IF_ERROR(SyncDirectory(options.dir));
-  return std::unique_ptr<FileBlobStore>(new FileBlobStore(options));
+  std::unique_ptr<FileBlobStore> store(new FileBlobStore(options));
+  store->DropAbandoned();
+  return store;
+}
+
+void FileBlobStore::DropAbandoned() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const int64_t now_ms = Clock::Real()->MonotonicMillis();
+  if (now_ms < sweep_ms_) return;
+  sweep_ms_ = now_ms + kSweepEveryMs;
+  const std::string folder = JoinPath(options_.dir, "partial");
+  const auto names = ListDirectory(folder);
+  if (!names.ok()) return;  // a store without its folder says so at the next upload
+  const int64_t oldest_s = (Clock::Real()->UnixMillis() - options_.abandoned_ms) / 1000;
+  for (const std::string& name : *names) {
+    const std::string path = JoinPath(folder, name);
+    struct stat st {};
+    if (IsSha256Hex(name) && writing_.count(name) == 0 && ::lstat(path.c_str(), &st) == 0 &&
+        st.st_mtim.tv_sec < oldest_s) {
+      ::unlink(path.c_str());
+    }
+  }
 }
 
 std::string FileBlobStore::FinalPath(const std::string& sha256) const {
@@ -212,6 +235,12 @@ bool FileBlobStore::Has(const std::string& sha256) const {
   return IsSha256Hex(sha256) && FileExists(FinalPath(sha256));
 }
 
+bool FileBlobStore::HasIntact(const std::string& sha256) const {
+  if (!Has(sha256)) return false;
+  const auto size = FileSize(FinalPath(sha256));
+  return size.ok() && (*size > kBlobRecheckBytes || Verify(sha256).ok());
+}
+
 absl::StatusOr<uint64_t> FileBlobStore::Size(const std::string& sha256) const {
   ASSAY_RETURN_IF_ERROR(CheckName(sha256));
   if (!Has(sha256)) return Missing(sha256);
@@ -226,6 +255,7 @@ absl::StatusOr<std::unique_ptr<BlobWriter>> FileBlobStore::Write(const std::stri
                                               " bytes, more than the limit of " +
                                               std::to_string(options_.max_blob_bytes));
   }
+  DropAbandoned();
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!writing_.insert(sha256).second) {
@@ -234,7 +264,7 @@ absl::StatusOr<std::unique_ptr<BlobWriter>> FileBlobStore::Write(const std::stri
     }
   }
   auto writer = std::make_unique<Writer>(this, sha256, size);
-  if (Has(sha256)) {
+  if (HasIntact(sha256)) {
     ASSAY_ASSIGN_OR_RETURN(const uint64_t stored, Size(sha256));
     if (stored != size) {
       return InvalidError("BLOB_SIZE", "blob " + sha256 + " has " + std::to_string(stored) +
@@ -251,7 +281,7 @@ absl::StatusOr<std::unique_ptr<BlobWriter>> FileBlobStore::Write(const std::stri
 absl::StatusOr<BlobWriteStatus> FileBlobStore::WriteStatus(const std::string& sha256) const {
   ASSAY_RETURN_IF_ERROR(CheckName(sha256));
   BlobWriteStatus status;
-  if (Has(sha256)) {
+  if (HasIntact(sha256)) {
     status.complete = true;
     ASSAY_ASSIGN_OR_RETURN(status.committed_size, FileSize(FinalPath(sha256)));
   } else if (FileExists(PartialPath(sha256))) {

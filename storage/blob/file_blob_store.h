@@ -20,6 +20,9 @@ struct FileBlobStoreOptions {
   uint64_t max_blob_bytes = uint64_t{64} << 30;
   // Asked before each new upload and every 64 MiB of one; may be null. Must outlive the store.
   DiskGuard* guard = nullptr;
+  // An upload that nobody has gone on with for so long is dropped: at the start, and hourly while
+  // others arrive.
+  int64_t abandoned_ms = int64_t{7} * 24 * 3600 * 1000;
 };
 
 // Publishing: write to the partial file while hashing, fsync, rename, fsync of the folder. A crash
@@ -30,6 +33,7 @@ class FileBlobStore : public BlobStore {
   static absl::StatusOr<std::unique_ptr<FileBlobStore>> Open(const FileBlobStoreOptions& options);
 
   bool Has(const std::string& sha256) const override;
+  bool HasIntact(const std::string& sha256) const override;
   absl::StatusOr<uint64_t> Size(const std::string& sha256) const override;
   absl::StatusOr<std::unique_ptr<BlobWriter>> Write(const std::string& sha256,
                                                     uint64_t size) override;
@@ -47,10 +51,12 @@ class FileBlobStore : public BlobStore {
   std::string FinalPath(const std::string& sha256) const;
   std::string PartialPath(const std::string& sha256) const;
   void Release(const std::string& sha256);
+  void DropAbandoned();
 
   FileBlobStoreOptions options_;
   mutable std::mutex mutex_;
   std::set<std::string> writing_;
+  int64_t sweep_ms_ = 0;  // monotonic; when abandoned uploads are looked for again
   std::atomic<uint64_t> written_bytes_{0};
 };
 

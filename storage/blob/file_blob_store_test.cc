@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -97,6 +98,41 @@ TEST(FileBlobStore, RefusesBadNamesAndSizes) {
   ASSERT_TRUE(PutBlob(*store, "abc").ok());
   EXPECT_EQ(ReasonOf(store->Write(kAbc, 4).status()), "BLOB_SIZE");
   EXPECT_EQ(store->Write(kAbc, 3).value()->offset(), 3u);
+}
+
+TEST(FileBlobStore, AnUploadThatNobodyGoesOnWithIsDroppedAtLast) {
+  const std::string dir = TempDir();
+  OpenAt(dir);
+  const std::string kept = Sha256Hex("kept");
+  for (const std::string& name : {std::string(kAbc), kept}) {
+    ASSERT_TRUE(WriteFile(dir + "/partial/" + name, "a").ok());
+  }
+  const auto age = [&](const std::string& name, int hours) {
+    std::filesystem::last_write_time(
+        dir + "/partial/" + name,
+        std::filesystem::file_time_type::clock::now() - std::chrono::hours(hours));
+  };
+  age(kept, 6 * 24);
+  age(kAbc, 8 * 24);
+  const auto store = OpenAt(dir);
+  EXPECT_EQ(store->WriteStatus(kAbc).value().committed_size, 0u);
+  EXPECT_EQ(store->WriteStatus(kept).value().committed_size, 1u);
+}
+
+TEST(FileBlobStore, ChangedBytesCanBeWrittenAnew) {
+  const std::string dir = TempDir();
+  const auto store = OpenAt(dir);
+  PutBlob(*store, "abc").value();
+  const std::string path = dir + "/ba/78/" + kAbc;
+  for (const char* damage : {"abd", "ab", ""}) {
+    ASSERT_TRUE(WriteFile(path, damage).ok());
+    EXPECT_FALSE(store->HasIntact(kAbc)) << damage;
+    EXPECT_FALSE(store->WriteStatus(kAbc).value().complete) << damage;
+    EXPECT_EQ(PutBlob(*store, "abc").value(), kAbc);
+    EXPECT_EQ(GetBlob(*store, kAbc, 10).value(), "abc");
+    EXPECT_TRUE(store->HasIntact(kAbc));
+  }
+  EXPECT_EQ(ReasonOf(store->Write(kAbc, 4).status()), "BLOB_SIZE");
 }
 
 TEST(FileBlobStore, FindsChangedBytes) {

@@ -10,14 +10,14 @@ key=$WORK/key.pub
 cp "$WORK/out/key.pub" "$key"
 run 0 "$BIN/assay" verify "$WORK/out" --key "$key"
 
-note "every file that a receipt vouches for"
+note "every file of the result"
 while IFS= read -r file; do
   rm -rf "$WORK/flipped"
   cp -r "$WORK/out" "$WORK/flipped"
   flip "$WORK/flipped/$file"
   run 5 "$BIN/assay" verify "$WORK/flipped" --key "$key"
   cat "$WORK/stdout" "$WORK/stderr" | grep -qF "$(basename "$file")" || fail "the message does not name $file"
-done < <(cd "$WORK/out" && find int4 -type f | sort)
+done < <(cd "$WORK/out" && find . -type f -printf '%P\n' | sort)
 
 note "several bytes of the receipt"
 size=$(stat -c %s "$WORK/out/int4/receipt.json")
@@ -67,3 +67,14 @@ for file in tokens/context-0002.json suite-manifest.json; do
   grep -qF "$(basename "$file")" "$WORK/stderr" || fail "the message does not name $file"
 done
 run 0 replay
+
+note "suite and result blobs of the coordinator that were changed are replaced by the right bytes"
+blobs=$ASSAY_DATA/store/blobs
+for digest in $(sha256sum "$suite/suite-manifest.json" "$suite/tokens/context-0001.json" "$WORK/out/int4/report.json" \
+  "$WORK/out/int4/positions/own/kl_ref_cand.f64" | cut -d' ' -f1); do
+  flip "$blobs/${digest:0:2}/${digest:2:2}/$digest"
+done
+run 0 "$BIN/assay" score --reference "$TINY" --candidate "int4=$TINY@rtn:bits=4,group=32" --suite "$suite" \
+  --out "$WORK/again" --threads 1 --fresh
+cmp "$WORK/out/int4/report.json" "$WORK/again/int4/report.json"
+run 0 "$BIN/assay" verify "$WORK/again" --key "$key"
