@@ -257,6 +257,23 @@ TEST(Core, RepeatsGoToAnotherWorkerWhereThereIsOneAndDifferencesAreMeasured) {
   w.Sync(b, results, {}, 0);
   if (!answer.start.empty()) w.Sync(a, {w.Good(answer.start[0])}, {}, 0);
   EXPECT_EQ(Count(w.WorkAll(a), UnitKind::kNoise), 1);
+  // It compares the first rows of the sentinel with those of its repeat.
+  Suite suite;
+  for (int64_t i = 0; i < 4; ++i) {
+    SuiteContext context;
+    context.index = i;
+    context.tokens = {0, 1, 2, 3, 4, 5, 0, 1, 2};
+    suite.contexts.push_back(context);
+  }
+  for (const auto& [id, unit] : w.state.units) {
+    if (unit.kind != UnitKind::kNoise) continue;
+    const Json json = ParseJson(BuildUnitDocument(w.state, unit, &suite).value(), "unit").value();
+    ASSERT_EQ(json["operands"].size(), 2u);
+    EXPECT_EQ(json["operands"][0]["hidden"][0]["sha256"], Sha256Hex("hidden" + ref + "1"));
+    EXPECT_EQ(json["operands"][1]["hidden"][0]["sha256"], Sha256Hex("hidden" + ref + "1salt"));
+    EXPECT_EQ(json["comparisons"][0]["ref"]["operand"], json["operands"][0]["id"]);
+    EXPECT_EQ(json["comparisons"][0]["cand"]["operand"], json["operands"][1]["id"]);
+  }
   EXPECT_EQ(w.StateOf(run), RunState::kSealing);
 }
 

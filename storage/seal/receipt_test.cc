@@ -6,6 +6,7 @@
 #include "storage/base/status.h"
 #include "storage/seal/checkpoint.h"
 #include "storage/seal/encoding.h"
+#include "storage/seal/merkle.h"
 #include "storage/seal/seal_test_data.h"
 #include "storage/seal/verify.h"
 
@@ -138,6 +139,29 @@ TEST(VerifyReceipt, EveryFlippedBitOfTheReceiptIsNoticed) {
     ASSERT_EQ(v.verdict, Verdict::kFailed) << "byte " << i;
     ASSERT_THAT(FailedGates(v), HasSubstr("receipt.json")) << "byte " << i;
   }
+}
+
+// A log that took in an envelope signed by somebody else: its own checkpoint and path are right, so
+// nothing but the envelope's signature is wrong.
+TEST(VerifyReceipt, AForgedSignatureUnderAGoodCheckpointIsNoticed) {
+  TestLog log;
+  const auto signer = TestSigner();
+  Json receipt = Must(ParseJson(log.Seal(TestReport(), *signer).receipt, "receipt"));
+  const auto logged_with = [&](const Signer& hand) {
+    Json& envelope = receipt["envelope"];
+    const std::string payload = *BytesOfBase64(envelope["payload"].get<std::string>());
+    envelope["signatures"][0]["sig"] =
+        Base64(Must(hand.Sign(DssePae("application/vnd.in-toto+json", payload))));
+    const DigestBytes root = LogLeafHash(Must(CanonicalJson(envelope)));  // of a log of one leaf
+    receipt["log"] = {{"leaf_index", 0},
+                      {"inclusion_path", Json::array()},
+                      {"checkpoint", Must(SignCheckpoint({"assay/test", 1, root}, *signer))}};
+    return VerifyReceipt(Must(CanonicalJson(receipt)), std::nullopt, std::nullopt, {});
+  };
+  EXPECT_EQ(FailedGates(logged_with(*signer)), "");
+  const Verification forged = logged_with(*TestSigner(9));
+  EXPECT_EQ(forged.verdict, Verdict::kFailed);
+  EXPECT_THAT(FailedGates(forged), ::testing::StartsWith("signature [SIGNATURE_INVALID]"));
 }
 
 TEST(VerifyReceipt, AnotherReportOrExecutionRecordIsNoticed) {
