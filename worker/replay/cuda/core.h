@@ -3,8 +3,8 @@
 //
 // Every function is plain IEEE double arithmetic with fused multiply-adds only where it says fma,
 // and compiles both for the GPU and for the host: what runs on a GPU is what the host tests test.
-// The formulas are those of docs/metric.md. Relative errors: CoreExp 1.5 ulp above -707; Decay's t,
-// u and phi 3 ulp; Divergence's terms 1e-14. core_test.cc measures them against long double.
+// The formulas are those of docs/metric.md. Relative errors: CoreExp 1.5 ulp above -707; Decay's t
+// and u 3 ulp, phi 8; Divergence's terms 1e-14. core_test.cc measures them against long double.
 
 #ifndef ASSAY_WORKER_REPLAY_CUDA_CORE_H_
 #define ASSAY_WORKER_REPLAY_CUDA_CORE_H_
