@@ -35,7 +35,10 @@ std::vector<T> Expected(const Json& test_case, const std::string& field) {
   return out;
 }
 
-// Largest relative error per field, printed at the end: what docs/metric.md states as reached.
+// Largest relative error per setting and field, printed at the end: what docs/metric.md states as
+// reached.
+std::string setting;
+
 std::map<std::string, double>& Worst() {
   static auto* const worst = new std::map<std::string, double>;
   return *worst;
@@ -54,7 +57,7 @@ void ExpectClose(const Json& test_case, const std::string& field, const std::vec
     EXPECT_LE(error, 1e-9 + 1e-7 * std::fabs(want[i]))
         << field << " position " << i << ": " << got[i] << " for " << want[i];
     // Relative to at least 1e-6, so that values at the level of rounding do not count.
-    double& worst = Worst()[field];
+    double& worst = Worst()[setting + field];
     worst = std::max(worst, error / std::max(std::fabs(want[i]), 1e-6));
   }
 }
@@ -133,23 +136,48 @@ void CheckRefusal(const Json& test_case, const absl::Status& status) {
 
 std::string NameOf(const Json& c) { return c.at("name").get<std::string>(); }
 
-class KnownAnswers : public ::testing::TestWithParam<ReplayBackend> {};
+// One way to compute: backend, instruction set of the metric's kernels, number of ranks.
+struct Way {
+  ReplayBackend backend;
+  const ReplayKernels* kernels;
+  int ranks;
+};
+
+std::string WayName(const Way& way) {
+  return std::string(way.backend == ReplayBackend::kCpuBf16 ? "CpuBf16" : "CpuF32") + "_" +
+         way.kernels->isa + "_Tp" + std::to_string(way.ranks);
+}
+
+void PrintTo(const Way& way, std::ostream* out) { *out << WayName(way); }
+
+class KnownAnswers : public ::testing::TestWithParam<Way> {
+ protected:
+  void SetUp() override {
+    UseKernels(GetParam().kernels);
+    setting = std::string(ReplayBackendName(GetParam().backend)) + " ";
+  }
+  void TearDown() override {
+    UseKernels(nullptr);
+    setting = "";
+  }
+};
 
 TEST_P(KnownAnswers, ExactPolicy) {
   ASSERT_NE(MetricFolder(), "");
+  const int ranks = GetParam().ranks;
   int answers = 0, refusals = 0;
   for (const Json& c : MetricCases()) {
     if (c.contains("policy") && c.at("policy") != "exact") continue;
     SCOPED_TRACE(NameOf(c));
     ReplayPlan plan = PlanOfCase(c, ReplayPolicy::kExact);
-    plan.backend = GetParam();
-    auto result = RunOnRanks(plan, 1, 1);
+    plan.backend = GetParam().backend;
+    auto result = RunOnRanks(plan, ranks, 1);
     if (ReasonOf(result.status()) == "BACKEND_UNAVAILABLE") {
       // Operands beyond 2^60: named, never wrong numbers; auto takes the other backend.
       EXPECT_EQ(plan.backend, ReplayBackend::kCpuBf16);
       EXPECT_THAT(NameOf(c), ::testing::AnyOf("subnormal-hidden", "overflow-fp32"));
       plan.backend = ReplayBackend::kAuto;
-      result = RunOnRanks(plan, 1, 1);
+      result = RunOnRanks(plan, ranks, 1);
     }
     if (c.at("outcome") == "refuse") {
       ++refusals;
@@ -173,9 +201,20 @@ std::vector<ReplayBackend> Backends() {
   return {ReplayBackend::kCpuF32};
 }
 
-INSTANTIATE_TEST_SUITE_P(All, KnownAnswers, ::testing::ValuesIn(Backends()), [](const auto& info) {
-  return info.param == ReplayBackend::kCpuBf16 ? "CpuBf16" : "CpuF32";
-});
+std::vector<Way> Ways() {
+  int count = 0;
+  const ReplayKernels* const* kernels = AllKernels(&count);
+  std::vector<Way> out;
+  for (const ReplayBackend backend : Backends()) {
+    for (int k = 0; k < count; ++k) {
+      for (const int ranks : {1, 2, 4}) out.push_back({backend, kernels[k], ranks});
+    }
+  }
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, KnownAnswers, ::testing::ValuesIn(Ways()),
+                         [](const auto& info) { return WayName(info.param); });
 
 // The auto backend leaves cpu-bf16 by itself where subnormals could matter, and then the values are
 // right.
@@ -190,6 +229,7 @@ TEST(Metric, SubnormalHiddenStatesAreScoredOnCpuF32) {
 }
 
 TEST(Metric, Fp64AuditMeetsTheFullToleranceEverywhere) {
+  setting = "fp64-audit ";
   int answers = 0;
   for (const Json& c : MetricCases()) {
     if (c.at("outcome") != "ok") continue;
@@ -199,6 +239,7 @@ TEST(Metric, Fp64AuditMeetsTheFullToleranceEverywhere) {
     CheckValues(c, result->rows[0][0]);
     ++answers;
   }
+  setting = "";
   EXPECT_EQ(answers, 70);
 }
 
@@ -276,7 +317,7 @@ class PrintWorst : public ::testing::Environment {
  public:
   void TearDown() override {
     for (const auto& [field, error] : Worst()) {
-      std::printf("largest error of %-14s %.1e of max(|value|, 1e-6)\n", field.c_str(), error);
+      std::printf("largest error of %-24s %.1e of max(|value|, 1e-6)\n", field.c_str(), error);
     }
   }
 };
