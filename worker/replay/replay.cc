@@ -13,6 +13,7 @@
 #include "worker/replay/logits.h"
 #include "worker/replay/passes.h"
 #include "worker/replay/prepare.h"
+#include "worker/replay/row_feed.h"
 #include "worker/replay/startup_check.h"
 
 namespace assay {
@@ -67,7 +68,8 @@ class Replay {
         pool_(pool),
         collective_(collective),
         progress_(progress),
-        counters_(counters) {}
+        counters_(counters),
+        feed_(job, prepared.backend) {}
 
   absl::StatusOr<ReplayResult> Run() {
     ReplayResult out;
@@ -84,7 +86,9 @@ class Replay {
   // Tiles of one context in order. An infinite position waits for the context's end: NaN and its
   // like in a later row are named first, whatever the tile.
   absl::Status RunContext(size_t context, ReplayResult* out) {
-    ASSAY_RETURN_IF_ERROR(Agree(rows_.Load(job_, context, prepared_.backend), collective_));
+    const absl::StatusOr<const ContextRows*> loaded = feed_.Next();
+    ASSAY_RETURN_IF_ERROR(Agree(loaded.status(), collective_));
+    rows_ = *loaded;
     const uint64_t rows = plan_.contexts[context].observed.size();
     std::vector<ReplayRows*> outputs;
     for (auto& comparison : out->rows) {
@@ -104,7 +108,7 @@ class Replay {
   }
 
   absl::Status RunTile(const std::vector<ReplayRows*>& outputs, absl::Status* infinite) {
-    ASSAY_RETURN_IF_ERROR(FillTile(rows_, prepared_.heads, pool_, true, &tile_, &partials_));
+    ASSAY_RETURN_IF_ERROR(FillTile(*rows_, prepared_.heads, pool_, true, &tile_, &partials_));
     CountProducts();
     ASSAY_ASSIGN_OR_RETURN(const std::vector<SideRow> sides,
                            FinishFirstPass(tile_, partials_, collective_));
@@ -148,7 +152,8 @@ class Replay {
   Collective& collective_;
   const ReplayProgress& progress_;
   ReplayCounters* const counters_;
-  ContextRows rows_;
+  RowFeed feed_;
+  const ContextRows* rows_ = nullptr;  // of the current context
   Tile tile_;
   std::vector<SideLeaf> partials_;
   uint64_t done_ = 0;
