@@ -1,6 +1,6 @@
 // The invariance matrix: threads x row tile x unit size x ranks x restart x order of units. Every
 // combination gives the same bytes per position on one backend. Here each pair of values of two
-// dimensions occurs together; ASSAY_INVARIANCE_FULL=1 runs the whole product (20 minutes).
+// dimensions occurs together; ASSAY_INVARIANCE_FULL=1 runs the whole product (a minute or two).
 
 #include <algorithm>
 #include <cmath>
