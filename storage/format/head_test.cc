@@ -61,6 +61,38 @@ TEST_F(HeadTest, ContentDigestIsOfTheValuesAsBf16) {
   EXPECT_EQ(a->hidden, 2u);
 }
 
+TEST_F(HeadTest, BiasIsFoundWidenedAndChecked) {
+  const std::vector<uint8_t> weight(2 * 3 * 2);
+  const uint16_t halves[2] = {0x3c00, 0xc000};  // 1, -2
+  const uint16_t brains[2] = {0x3f80, 0xc000};  // the same as bf16
+  const float floats[2] = {1.0f, -2.0f};
+  const auto add = [](SafetensorsBuilder* b, const char* name, DType dtype, const void* from) {
+    b->Add(name, dtype, {2}, {static_cast<const uint8_t*>(from), 2 * DTypeBytes(dtype)});
+  };
+  SafetensorsBuilder all;
+  all.Add("lm_head.weight", DType::kBF16, {2, 3}, weight);
+  add(&all, "lm_head.bias", DType::kF16, halves);
+  add(&all, "other", DType::kBF16, brains);
+  add(&all, "third", DType::kF32, floats);
+  const auto file = SafetensorsFile::Open(Put("all.safetensors", all.Build()));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(BiasBeside(**file, "lm_head.weight"), "lm_head.bias");
+  EXPECT_EQ(BiasBeside(**file, "other"), "");
+  EXPECT_EQ(BiasBeside(**file, "x.weight"), "");
+  for (const char* name : {"", "other", "third"}) {
+    const auto bias = ReadHeadBias(**file, name, 2);
+    ASSERT_TRUE(bias.ok()) << bias.status();
+    EXPECT_EQ(bias->tensor, *name == '\0' ? "lm_head.bias" : name);
+    EXPECT_EQ(bias->values, (std::vector<float>{1.0f, -2.0f}));
+    EXPECT_EQ(bias->content_sha256,
+              Sha256Hex(std::string(reinterpret_cast<const char*>(floats), sizeof floats)));
+  }
+  for (const char* name : {"nothing", "lm_head.weight"}) {
+    EXPECT_EQ(ReasonOf(ReadHeadBias(**file, name, 2).status()), "HEAD_INVALID") << name;
+  }
+  EXPECT_EQ(ReasonOf(ReadHeadBias(**file, "third", 3).status()), "HEAD_INVALID");
+}
+
 // Every half value against the definition: (-1)^s 2^(e-15) (1 + m/1024), subnormals m 2^-24.
 TEST(F16, WideningIsExactForAllValues) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {

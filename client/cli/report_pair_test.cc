@@ -1,0 +1,84 @@
+// assay report pair: two report files, with and without a difference of arithmetic.
+
+#include <stdlib.h>
+
+#include <sstream>
+
+#include "client/cli/command.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "storage/base/files.h"
+#include "storage/report/report_test_data.h"
+
+namespace assay {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Outcome {
+  int code;
+  std::string out, err;
+};
+
+Outcome Invoke(std::vector<const char*> args) {
+  args.insert(args.begin(), "assay");
+  std::ostringstream out, err;
+  const int code = RunCli(static_cast<int>(args.size()), args.data(), out, err, false);
+  return {code, out.str(), err.str()};
+}
+
+class ReportPair : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string path = ::testing::TempDir() + "assay-pair-XXXXXX";
+    ASSERT_NE(mkdtemp(path.data()), nullptr);
+    dir_ = path;
+    a_ = Put("a", SmolInputs("int4-g32"));
+    b_ = Put("b", SmolInputs("q4_0"));
+    ReportInputs rounded = SmolInputs("q4_0");
+    rounded.numeric.policy = "torch-bf16";
+    c_ = Put("c", rounded);
+    rounded.numeric.softcap = 30.0;
+    d_ = Put("d", rounded);
+  }
+  void TearDown() override { RemoveTree(dir_).IgnoreError(); }
+
+  // The folder that holds the report.
+  std::string Put(const std::string& name, const ReportInputs& inputs) {
+    const std::string folder = dir_ + "/" + name;
+    EXPECT_TRUE(EnsureDirectory(folder).ok());
+    const std::string bytes = Must(ReportBytes(Must(BuildReport(inputs))));
+    EXPECT_TRUE(WriteFile(folder + "/report.json", bytes).ok());
+    return folder;
+  }
+
+  std::string dir_, a_, b_, c_, d_;
+};
+
+TEST_F(ReportPair, FoldersAndFilesOfComparableReports) {
+  const Outcome folders = Invoke({"report", "pair", a_.c_str(), b_.c_str()});
+  EXPECT_EQ(folders.code, 0) << folders.err;
+  EXPECT_THAT(folders.out, HasSubstr("nats"));
+  EXPECT_THAT(folders.out, Not(HasSubstr("NUMERIC")));
+  const std::string file = b_ + "/report.json";
+  const Outcome json = Invoke({"report", "pair", a_.c_str(), file.c_str(), "--json"});
+  EXPECT_EQ(json.code, 0) << json.err;
+  EXPECT_TRUE(Json::parse(json.out).at("comparison").at("difference_a_minus_b").is_number());
+}
+
+TEST_F(ReportPair, ArithmeticIsCrossedOnlyByName) {
+  const Outcome refused = Invoke({"report", "pair", a_.c_str(), c_.c_str()});
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_THAT(refused.err, HasSubstr("NOT_COMPARABLE"));
+  const Outcome shown = Invoke({"report", "pair", a_.c_str(), c_.c_str(), "--across-policies"});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("NUMERIC POLICY DIFFERS: POLICY_DIFFERS (exact, torch-bf16)"));
+  const Outcome other = Invoke({"report", "pair", a_.c_str(), d_.c_str(), "--across-policies"});
+  EXPECT_EQ(other.code, 3);
+  EXPECT_THAT(other.err, HasSubstr("softcaps"));
+  EXPECT_THAT(other.err, HasSubstr("numeric policies"));
+}
+
+}  // namespace
+}  // namespace assay
