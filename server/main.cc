@@ -14,6 +14,7 @@
 #include "server/engine/engine.h"
 #include "server/flags.h"
 #include "server/obs/metrics.h"
+#include "server/rpc/listener_probe.h"
 #include "server/rpc/server.h"
 #include "storage/base/build_info.h"
 #include "storage/base/files.h"
@@ -32,11 +33,26 @@ int ExitCodeOf(const absl::Status& status) {
   return 1;
 }
 
-// Waits for SIGTERM or SIGINT, or for the parent to go away.
-std::string WaitForEnd(int signal_fd, int parent_fd) {
+constexpr int kProbeEveryMs = 5'000;
+constexpr int64_t kProbeAnswerMs = 10'000;  // a busy machine's server takes its time
+constexpr int kProbesMax = 3;
+
+// Waits for SIGTERM or SIGINT, or for the parent to go away; LISTENER_LOST when nobody can reach
+// the server any more.
+absl::StatusOr<std::string> WaitForEnd(int signal_fd, int parent_fd, const std::string& address) {
   pollfd fds[2] = {{signal_fd, POLLIN, 0}, {parent_fd, POLLIN, 0}};
+  int unanswered = 0;
   while (true) {
-    if (::poll(fds, parent_fd >= 0 ? 2 : 1, -1) < 0) continue;
+    const int ready = ::poll(fds, parent_fd >= 0 ? 2 : 1, kProbeEveryMs);
+    if (ready == 0) unanswered = rpc::ListenerAnswers(address, kProbeAnswerMs) ? 0 : unanswered + 1;
+    if (unanswered == kProbesMax) {
+      return UnavailableError("LISTENER_LOST",
+                              address +
+                                  " answers no connection any more, perhaps because more were "
+                                  "opened than this process may have file descriptors; start "
+                                  "assayd again, with a higher ulimit -n");
+    }
+    if (ready <= 0) continue;
     if ((fds[0].revents & POLLIN) != 0) return "signal";
     if (parent_fd >= 0 && fds[1].revents != 0) {
       char byte = 0;
@@ -65,7 +81,8 @@ absl::Status Serve(const Flags& flags, int signal_fd) {
            {"epoch", engine->Read([](const State& s) { return s.epoch; })},
            {"metrics_port", metrics ? metrics->port() : 0}});
 
-  const std::string why = WaitForEnd(signal_fd, flags.parent_fd);
+  ASSAY_ASSIGN_OR_RETURN(const std::string why,
+                         WaitForEnd(signal_fd, flags.parent_fd, server->addresses().front()));
   LogJson("info", "stopping", {{"why", why}});
   server->SetServing(false);
   engine->BeginDrain();
@@ -91,6 +108,7 @@ int Main(int argc, char** argv) {
     return 0;
   }
   ::signal(SIGPIPE, SIG_IGN);
+  rpc::RaiseDescriptorLimit();
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);

@@ -20,6 +20,11 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 using Labels = std::vector<ClientMetric::Label>;
 
+// A connection that says nothing must not keep Prometheus waiting: with the library's one thread
+// and 30 seconds it would.
+constexpr char kServingThreads[] = "4";
+constexpr char kRequestTimeoutMs[] = "3000";
+
 class FamilyList {
  public:
   void Gauge(const std::string& name, const std::string& help, double value) {
@@ -157,7 +162,9 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const Engine
                                                                     const std::string& address) {
   auto impl = std::make_unique<Impl>();
   try {
-    impl->exposer = std::make_unique<prometheus::Exposer>(address, 1);
+    impl->exposer = std::make_unique<prometheus::Exposer>(
+        std::vector<std::string>{"listening_ports", address, "num_threads", kServingThreads,
+                                 "request_timeout_ms", kRequestTimeoutMs});
   } catch (const std::exception& error) {
     return UnavailableError(
         "PORT_IN_USE", "metrics address " + address + " cannot be listened on (" + error.what() +

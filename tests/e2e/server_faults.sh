@@ -11,6 +11,48 @@ run 1 "$BIN/assayd" --data "$WORK/two" --listen "$address"
 grep -q PORT_IN_USE "$WORK/stderr" || fail "the second assayd does not say PORT_IN_USE"
 grep -qF "${address##*:}" "$WORK/stderr" || fail "the message does not name the port"
 
+note "metrics are served while connections that say nothing are open"
+metrics=127.0.0.1:$(free_port)
+start_coordinator watched "$WORK/watched" --listen 127.0.0.1:0 --metrics "$metrics"
+python3 - "$metrics" <<'PYTHON' || fail "no metrics beside idle connections"
+import socket, sys, urllib.request
+host, port = sys.argv[1].split(":")
+idle = [socket.create_connection((host, int(port))) for _ in range(3)]
+text = urllib.request.urlopen(f"http://{sys.argv[1]}/metrics", timeout=20).read().decode()
+sys.exit("assay_runs" not in text)
+PYTHON
+kill -TERM "$COORDINATOR_PID"
+wait "$COORDINATOR_PID" || fail "assayd ended with status $?"
+
+note "a socket in a folder whose name means something in a URI"
+odd="$WORK/a b%20c#d?e"
+mkdir "$odd"
+start_coordinator odd "$WORK/watched" --listen "unix:$odd/s"
+[ -S "$odd/s" ] || fail "the socket is not where it was asked for"
+run 0 timeout 60 "$BIN/assay" runs --server "unix:$odd/s"
+kill -TERM "$COORDINATOR_PID"
+wait "$COORDINATOR_PID" || fail "assayd ended with status $?"
+
+note "more connections than file descriptors: a coordinator that nobody can reach ends by name, and works when started again"
+(ulimit -n 120 && exec "$BIN/assayd" --data "$WORK/watched" --listen 127.0.0.1:0 --ready-file "$WORK/crowded.ready") \
+  >"$WORK/crowded.log" 2>&1 </dev/null &
+crowded=$!
+PIDS+=("$crowded")
+within 30 test -s "$WORK/crowded.ready" || fail "assayd did not start"
+python3 - "$(cat "$WORK/crowded.ready")" <<'PYTHON'
+import socket, sys, time
+host, port = sys.argv[1].split(":")
+crowd = [socket.create_connection((host, int(port))) for _ in range(150)]
+time.sleep(2)
+PYTHON
+gone() { ! kill -0 "$crowded" 2>/dev/null; }
+within 120 gone || fail "assayd lives on though nobody can reach it"
+grep -q LISTENER_LOST "$WORK/crowded.log" || fail "the log does not say LISTENER_LOST"
+start_coordinator crowded-again "$WORK/watched" --listen 127.0.0.1:0
+run 0 "$BIN/assay" runs --server "$(head -n 1 "$WORK/crowded-again.ready")"
+kill -TERM "$COORDINATOR_PID"
+wait "$COORDINATOR_PID" || fail "assayd ended with status $?"
+
 note "the coordinator is killed while a client waits; it comes back and the run ends as if nothing had been"
 worker() {
   background "worker" "$BIN/assay-worker" --coordinator "$address" --name w --threads 1 \
