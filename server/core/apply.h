@@ -45,7 +45,7 @@ struct LeaseResult {
   bool retryable = false;
   std::string error_operand;  // operand a refused row belongs to ("ref", "cand3"); "" when not said
   std::string counters_json;
-  int64_t wall_ms = 0;
+  int64_t wall_ms = 0, rank_attempts = 0;
   Fault vetting;  // set by the shell when the result names a blob that is not there or not what it
                   // says
 };

@@ -147,6 +147,7 @@ void NoteAttempt(UnitRow* unit, const LeaseResult& outcome, std::string_view how
     attempt.outcome = std::string(how);
     attempt.counters_json = outcome.counters_json;
     attempt.wall_ms = outcome.wall_ms;
+    attempt.rank_attempts = outcome.rank_attempts;
   }
 }
 

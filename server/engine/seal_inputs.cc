@@ -222,6 +222,7 @@ Json AttemptJson(const AttemptRow& a) {
     return value.ok() ? WithoutHugeIntegers(*value) : Json(nullptr);
   };
   json["host"] = a.host_json.empty() ? Json(nullptr) : parsed(a.host_json);
+  if (a.rank_attempts > 0) json["rank_attempts"] = a.rank_attempts;
   json["counters"] = a.counters_json.empty() ? Json(nullptr) : parsed(a.counters_json);
   return json;
 }

@@ -23,6 +23,7 @@ constexpr size_t kWorkerIdMax = 128;
 constexpr size_t kMessageBytesMax = 4096;
 constexpr size_t kCountersBytesMax = size_t{64} << 10;
 constexpr size_t kReasonBytesMax = 128;
+constexpr int64_t kRankAttemptsMax = 1'000'000;
 
 // Canonical form of an identity, so that equal kernels have equal text however the agent wrote it.
 absl::StatusOr<std::string> Identity(const std::string& text, const char* what) {
@@ -111,6 +112,7 @@ absl::StatusOr<Synchronize> FromProto(const v1::SynchronizeRequest& request) {
     r.error_operand = OperandOf(result.error_fields_json());
     r.counters_json = result.counters_json();
     r.wall_ms = result.wall_ms();
+    r.rank_attempts = std::clamp<int64_t>(result.rank_attempts(), 0, kRankAttemptsMax);
     out.results.push_back(std::move(r));
   }
   return out;

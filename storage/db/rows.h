@@ -149,6 +149,7 @@ struct AttemptRow {
   std::string outcome;  // "", "done", reason token of a failure, "expired", "cancelled", "lost"
   std::string counters_json;
   int64_t wall_ms = 0;
+  int64_t rank_attempts = 0;  // 1 = no rank was lost; 0 = not said
 };
 
 struct UnitRow {
@@ -369,6 +370,7 @@ void Fields(R& r, V&& v) {
   v(10, r.outcome);
   v(11, r.counters_json);
   v(12, r.wall_ms);
+  v(13, r.rank_attempts);
 }
 template <class R, class V>
 requires std::is_same_v<std::remove_const_t<R>, UnitRow>

@@ -28,4 +28,6 @@ wait "$assay" || status=$?
 cp "$WORK/score.log" "$WORK/stderr"
 [ "$status" -eq 0 ] || fail "the run ended with status $status after $kills kills"
 same_results "$WORK/quiet" "$WORK/killed"
+tries='{a["rank_attempts"] for u in d["units"] for a in u["attempts"]}'
+[ "$(json "$WORK/quiet/int4/execution.json" "$tries")" = "{1}" ] || fail "undisturbed ranks count as restarted"
 run 0 "$BIN/assay" verify "$WORK/killed" --key "$WORK/killed/key.pub"

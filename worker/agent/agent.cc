@@ -37,10 +37,14 @@ void Agent::Stop() {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
     stopping_ = true;
-    news_ = true;
     stop_ms_ = clock_->MonotonicMillis();
+    TellNews();
   }
   changed_.notify_all();
+}
+
+void Agent::TellNews() {
+  news_ = true;
   link_->Interrupt();
 }
 
@@ -77,10 +81,9 @@ void Agent::WorkLoop() {
   {
     const std::lock_guard lock(mutex_);
     start_error_ = started;
-    news_ = true;
+    TellNews();
   }
   changed_.notify_all();
-  link_->Interrupt();
   if (!started.ok()) return;
   LogLine("info", "ranks ready");
   for (;;) {
@@ -99,10 +102,9 @@ void Agent::WorkLoop() {
       taken_ = false;
       // A cancelled lease is still answered; a lost one is nobody's business any more.
       if (lease->deadline.Held()) results_.push_back({lease, std::move(result)});
-      news_ = true;
+      TellNews();
     }
     changed_.notify_all();
-    link_->Interrupt();
   }
 }
 

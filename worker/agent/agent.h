@@ -83,6 +83,7 @@ class Agent {
   // Sleeps, but not past something to say.
   void Pause(int64_t ms);
   bool Finished();          // holds mutex_: nothing left to do for a stopping agent
+  void TellNews();          // holds mutex_: ends the call in flight, which knows nothing of them
   void DropStaleResults();  // holds mutex_
   void CheckDeadlines();
 

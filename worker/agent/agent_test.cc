@@ -50,13 +50,21 @@ class FakeRunner : public UnitRunner {
 class FakeCoordinator : public CoordinatorLink {
  public:
   void Arm() override {}
-  void Interrupt() override {}
+  // Gives a wrong agent time to make the call that must not be interrupted.
+  void Interrupt() override {
+    const int before = calls_with_results;
+    std::this_thread::sleep_for(interrupt_takes);
+    if (calls_with_results != before) ++results_interrupted;
+  }
   absl::StatusOr<v1::SynchronizeResponse> Synchronize(
       const v1::SynchronizeRequest& request) override {
+    if (request.results_size() > 0) ++calls_with_results;
     const std::lock_guard lock(mutex);
     requests.push_back(request);
     return answer(request);
   }
+  std::chrono::milliseconds interrupt_takes{0};
+  std::atomic<int> calls_with_results{0}, results_interrupted{0};
   std::mutex mutex;
   std::deque<v1::SynchronizeRequest> requests;
   std::function<absl::StatusOr<v1::SynchronizeResponse>(const v1::SynchronizeRequest&)> answer;
@@ -81,6 +89,7 @@ absl::StatusOr<UnitOutcome> WritePositions(const std::string& out_dir) {
   UnitOutcome outcome;
   outcome.result = {{"file", "positions.safetensors"}, {"sha256", Sha256Hex("pos")}, {"bytes", 3}};
   outcome.counters = {{5, 6}, {7, 8}};
+  outcome.attempts = 2;
   return outcome;
 }
 
@@ -160,11 +169,25 @@ TEST_F(AgentTest, RunsAUnitPushesItsFilesAndReportsOnce) {
   EXPECT_THAT(results_[0].result_json(), Not(HasSubstr("positions.safetensors")));
   EXPECT_EQ(results_[0].counters_json(),
             R"([{"multiply_adds":5,"weight_bytes":6},{"multiply_adds":7,"weight_bytes":8}])");
+  EXPECT_EQ(results_[0].rank_attempts(), 2);
   EXPECT_EQ(store_.blobs.count(Sha256Hex("pos")), 1u);
   EXPECT_TRUE(runner_.shut_down);
   EXPECT_EQ(coordinator_.requests.back().coordinator_epoch(), 3u);
   EXPECT_THAT(coordinator_.requests.back().replay_identity_json(), HasSubstr("fake"));
   EXPECT_EQ(coordinator_.requests.back().capture_identity_json(), "");
+}
+
+// The interruption is meant for the call before; a result would be sent twice.
+TEST_F(AgentTest, TheCallThatCarriesAResultIsNotInterruptedByIt) {
+  coordinator_.interrupt_takes = std::chrono::milliseconds(100);
+  runner_.run = [](const Json&, const std::string& out_dir, const UnitProgress&) {
+    return WritePositions(out_dir);
+  };
+  const v1::Lease lease = ReplayLease(&store_);
+  EXPECT_TRUE(
+      Run([&](const v1::SynchronizeRequest& request) { return Serve(request, lease); }).ok());
+  EXPECT_EQ(results_.size(), 1u);
+  EXPECT_EQ(coordinator_.results_interrupted, 0);
 }
 
 TEST_F(AgentTest, TakesNoLeaseBeforeTheRanksRun) {

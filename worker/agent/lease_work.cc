@@ -110,6 +110,7 @@ absl::Status LeaseWorker::Work(ActiveLease* lease, const std::string& out_dir,
         {{"multiply_adds", rank.multiply_adds}, {"weight_bytes", rank.weight_bytes}});
   }
   result->set_counters_json(counters.dump());
+  result->set_rank_attempts(outcome.attempts);
   return absl::OkStatus();
 }
 
