@@ -5,9 +5,9 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <mutex>
 #include <thread>
 
 #include "CLI/CLI.hpp"
@@ -104,8 +104,15 @@ void WatchParent(int fd) {
   }).detach();
 }
 
-// The agent that signals concern; null before it exists and after it has ended.
-std::atomic<Agent*> running_agent{nullptr};
+// The agent that signals concern; null before it exists and after it has ended. Held while the
+// agent is used: a signal that comes when the agent ends by itself must not use what is left of it.
+std::mutex running_mutex;
+Agent* running_agent = nullptr;
+
+void SetRunningAgent(Agent* agent) {
+  const std::lock_guard lock(running_mutex);
+  running_agent = agent;
+}
 
 // SIGTERM and SIGINT, blocked in every thread, stop the agent; the second one ends the process.
 void WatchSignals(const sigset_t& signals) {
@@ -113,9 +120,11 @@ void WatchSignals(const sigset_t& signals) {
     int number = 0;
     sigwait(&signals, &number);
     LogLine("info", fmt::format("signal {}: finishing or giving back the unit", number));
-    Agent* const agent = running_agent;
-    if (agent == nullptr) _exit(128 + number);
-    agent->Stop();
+    {
+      const std::lock_guard lock(running_mutex);
+      if (running_agent == nullptr) _exit(128 + number);
+      running_agent->Stop();
+    }
     sigwait(&signals, &number);
     _exit(128 + number);
   }).detach();
@@ -143,8 +152,8 @@ absl::Status RunWorker(const WorkerFlags& flags) {
   group.backend = flags.backend;
   group.capture = !flags.no_capture;
   group.interrupted = [] {
-    const Agent* const agent = running_agent;
-    return agent != nullptr && agent->giving_up();
+    const std::lock_guard lock(running_mutex);
+    return running_agent != nullptr && running_agent->giving_up();
   };
   const auto runner = MakeGroupRunner(group);
   LeaseWorker worker({&models, cache.get(), &store}, runner.get(), Clock::Real(), work_dir);
@@ -157,9 +166,9 @@ absl::Status RunWorker(const WorkerFlags& flags) {
       flags.threads > 0 ? flags.threads : std::max(1, AffinityCpus() / std::max(1, flags.tp));
   options.host_json = HostInfo(flags.tp, threads, flags.backend).dump();
   Agent agent(options, Clock::Real(), &link, runner.get(), &worker);
-  running_agent = &agent;
+  SetRunningAgent(&agent);
   const absl::Status status = agent.Run();
-  running_agent = nullptr;
+  SetRunningAgent(nullptr);
   return status;
 }
 
