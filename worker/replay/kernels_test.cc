@@ -106,7 +106,8 @@ double RelativeError(double got, long double want) {
   return std::isnan(error) ? INFINITY : error;
 }
 
-// One column beside a dominant one isolates each divergence term.
+// Equal columns of one ratio isolate each divergence term: 16 of them, as the fast way takes them,
+// or a single one, as the careful way does.
 TEST(Kernels, DivergenceTermsKeepRelativeAccuracy) {
   Random random;
   double worst_kl = 0, worst_js = 0;
@@ -114,11 +115,13 @@ TEST(Kernels, DivergenceTermsKeepRelativeAccuracy) {
     const double s = std::exp2(random() * 30 - 24);
     const double p = 0.25;
     // x - log_sum = ln p with one column; cand shifted by s through its logit.
-    const double logits[2] = {0.0, -s};
+    const int64_t columns = i % 2 == 0 ? 16 : 1;
+    const std::vector<double> ref(columns, 0.0), cand(columns, -s);
     PairRow row{0, 0, -std::log(p), -std::log(p), 1e9, 0};
     PairLeaf out;
-    Kernels().pair_f64(&logits[0], &logits[1], 1, 0, row, &out);
-    const long double scale = static_cast<long double>(Kernels().exp(0.0 - row.log_sum_ref));
+    Kernels().pair_f64(ref.data(), cand.data(), columns, 0, row, &out);
+    const long double scale = static_cast<long double>(columns) *
+                              static_cast<long double>(Kernels().exp(0.0 - row.log_sum_ref));
     const long double t = expl(-static_cast<long double>(s));
     const long double larger = scale * Larger(s);
     const long double smaller = scale * Smaller(s);
@@ -201,6 +204,7 @@ TEST(Kernels, EveryInstructionSetGivesTheSameBits) {
       b[i] = a[i] + static_cast<float>((random() - 0.5) * spread);
       if (round % 4 == 1 && random() < 0.1) a[i] = -INFINITY;
       if (round % 4 == 1 && random() < 0.1) b[i] = -INFINITY;
+      if (round % 5 == 3) a[i] *= 100, b[i] = a[i] * 1.5f;  // gaps beyond exp's reach
     }
     const double cap = round % 3 == 2 ? 5.0 : 0.0;
     SideLeaf side[2], other_side;
@@ -222,6 +226,44 @@ TEST(Kernels, EveryInstructionSetGivesTheSameBits) {
     }
   }
   EXPECT_GE(count, 1);
+}
+
+// Every place of a maximum, a NaN, an infinity or a masked column, in leaves around the sizes of
+// vectors and blocks; all logits negative, positive, or mixed.
+TEST(Kernels, EveryColumnOfEveryBlockIsSeen) {
+  int count = 0;
+  const ReplayKernels* const* all = AllKernels(&count);
+  Random random;
+  for (const int64_t n : {1, 7, 8, 15, 16, 17, 31, 511, 512, 513, 1040, 4097}) {
+    for (int sign = -1; sign <= 1; ++sign) {
+      std::vector<float> x(n);
+      for (float& v : x) v = static_cast<float>(sign * 9 + (random() - 0.5) * 8);
+      for (int64_t at = 0; at < n; at += 1 + n / 61) {
+        for (int k = 0; k < count; ++k) {
+          SCOPED_TRACE(testing::Message() << all[k]->isa << ", " << n << " columns, " << at);
+          const float kept = x[at];
+          SideLeaf leaf;
+          x[at] = 20;
+          all[k]->side_f32(x.data(), n, 0, at, &leaf);
+          EXPECT_EQ(leaf.argmax, at);
+          EXPECT_EQ(leaf.ties, 1);
+          EXPECT_EQ(leaf.max, 20);
+          EXPECT_EQ(leaf.observed, 20);
+          EXPECT_EQ(leaf.bad, -1);
+          for (const float bad : {NAN, -NAN, INFINITY}) {
+            x[at] = bad;
+            all[k]->side_f32(x.data(), n, 0, -1, &leaf);
+            EXPECT_EQ(leaf.bad, at);
+          }
+          x[at] = -INFINITY;
+          all[k]->side_f32(x.data(), n, 0, -1, &leaf);
+          EXPECT_EQ(leaf.bad, -1);
+          EXPECT_EQ(leaf.argmax < 0, n == 1);
+          x[at] = kept;
+        }
+      }
+    }
+  }
 }
 
 TEST(Kernels, DotOfBf16IsExactWhereItFits) {

@@ -21,6 +21,12 @@ namespace assay::ASSAY_VEC_NAMESPACE {
 
 inline constexpr double kInfinity = __builtin_inf();
 
+// 2^(j/8), each with j << 49 taken off its bits: adding (8 n) << 49 for any n = e + j/8 then gives
+// 2^n, since j << 49 comes back and e lands in the exponent.
+alignas(64) inline constexpr int64_t kPow2Eighths[8] = {
+    0x3ff0000000000000, 0x3fef72b83c7d517b, 0x3fef06fe0a31b715, 0x3feebfdad5362a27,
+    0x3feea09e667f3bcd, 0x3feeace5422aa0db, 0x3feee89f995ad3ad, 0x3fef5818dcfba487};
+
 #ifdef __AVX512DQ__
 
 using Mask8 = __mmask8;
@@ -37,6 +43,7 @@ inline Vec8 operator-(Vec8 a, Vec8 b) { return {_mm512_sub_pd(a.v, b.v)}; }
 inline Vec8 operator*(Vec8 a, Vec8 b) { return {_mm512_mul_pd(a.v, b.v)}; }
 inline Vec8 operator/(Vec8 a, Vec8 b) { return {_mm512_div_pd(a.v, b.v)}; }
 inline Vec8 Fma(Vec8 a, Vec8 b, Vec8 c) { return {_mm512_fmadd_pd(a.v, b.v, c.v)}; }
+inline Vec8 FmaSub(Vec8 a, Vec8 b, Vec8 c) { return {_mm512_fmsub_pd(a.v, b.v, c.v)}; }
 // a < b ? a : b, and b when either is NaN.
 inline Vec8 Min(Vec8 a, Vec8 b) { return {_mm512_min_pd(a.v, b.v)}; }
 inline Vec8 Max(Vec8 a, Vec8 b) { return {_mm512_max_pd(a.v, b.v)}; }
@@ -54,6 +61,13 @@ inline Vec8 Select(Mask8 m, Vec8 yes, Vec8 no) { return {_mm512_mask_blend_pd(m,
 inline Vec8 Pow2OfShifted(Vec8 k) {
   const __m512i bits = _mm512_add_epi64(_mm512_castpd_si512(k.v), _mm512_set1_epi64(1023));
   return {_mm512_castsi512_pd(_mm512_slli_epi64(bits, 52))};
+}
+
+// 2^n, rounded once, for k = n + 1.5 * 2^49, n a multiple of 1/8 from -1022 on up to 1023.
+inline Vec8 Pow2OfEighths(Vec8 k) {
+  const __m512i bits = _mm512_castpd_si512(k.v);
+  const __m512i table = _mm512_permutexvar_epi64(bits, _mm512_load_si512(kPow2Eighths));
+  return {_mm512_castsi512_pd(_mm512_add_epi64(table, _mm512_slli_epi64(bits, 49)))};
 }
 
 #elif defined(__AVX2__) && defined(__FMA__)
@@ -86,6 +100,9 @@ inline Vec8 operator/(Vec8 a, Vec8 b) {
 }
 inline Vec8 Fma(Vec8 a, Vec8 b, Vec8 c) {
   return {_mm256_fmadd_pd(a.lo, b.lo, c.lo), _mm256_fmadd_pd(a.hi, b.hi, c.hi)};
+}
+inline Vec8 FmaSub(Vec8 a, Vec8 b, Vec8 c) {
+  return {_mm256_fmsub_pd(a.lo, b.lo, c.lo), _mm256_fmsub_pd(a.hi, b.hi, c.hi)};
 }
 // a < b ? a : b, and b when either is NaN.
 inline Vec8 Min(Vec8 a, Vec8 b) { return {_mm256_min_pd(a.lo, b.lo), _mm256_min_pd(a.hi, b.hi)}; }
@@ -129,6 +146,16 @@ inline Vec8 Pow2OfShifted(Vec8 k) {
           _mm256_castsi256_pd(_mm256_slli_epi64(hi, 52))};
 }
 
+inline __m256d Pow2OfEighths(__m256d k) {
+  const __m256i bits = _mm256_castpd_si256(k);
+  const __m256i index = _mm256_and_si256(bits, _mm256_set1_epi64x(7));
+  const auto* const table = reinterpret_cast<const long long*>(kPow2Eighths);
+  const __m256i looked_up = _mm256_i64gather_epi64(table, index, 8);
+  return _mm256_castsi256_pd(_mm256_add_epi64(looked_up, _mm256_slli_epi64(bits, 49)));
+}
+// 2^n, rounded once, for k = n + 1.5 * 2^49, n a multiple of 1/8 from -1022 on up to 1023.
+inline Vec8 Pow2OfEighths(Vec8 k) { return {Pow2OfEighths(k.lo), Pow2OfEighths(k.hi)}; }
+
 #else
 
 using Mask8 = uint8_t;
@@ -156,6 +183,7 @@ inline Vec8 operator-(Vec8 a, Vec8 b) { ASSAY_LANES(a.v[i] - b.v[i]); }
 inline Vec8 operator*(Vec8 a, Vec8 b) { ASSAY_LANES(a.v[i] * b.v[i]); }
 inline Vec8 operator/(Vec8 a, Vec8 b) { ASSAY_LANES(a.v[i] / b.v[i]); }
 inline Vec8 Fma(Vec8 a, Vec8 b, Vec8 c) { ASSAY_LANES(__builtin_fma(a.v[i], b.v[i], c.v[i])); }
+inline Vec8 FmaSub(Vec8 a, Vec8 b, Vec8 c) { ASSAY_LANES(__builtin_fma(a.v[i], b.v[i], -c.v[i])); }
 // a < b ? a : b, and b when either is NaN.
 inline Vec8 Min(Vec8 a, Vec8 b) { ASSAY_LANES(a.v[i] < b.v[i] ? a.v[i] : b.v[i]); }
 inline Vec8 Max(Vec8 a, Vec8 b) { ASSAY_LANES(a.v[i] > b.v[i] ? a.v[i] : b.v[i]); }
@@ -178,10 +206,30 @@ inline Vec8 Pow2OfShifted(Vec8 k) {
   return out;
 }
 
+// 2^n, rounded once, for k = n + 1.5 * 2^49, n a multiple of 1/8 from -1022 on up to 1023.
+inline Vec8 Pow2OfEighths(Vec8 k) {
+  Vec8 out;
+  for (int i = 0; i < 8; ++i) {
+    uint64_t bits;
+    __builtin_memcpy(&bits, &k.v[i], 8);
+    bits = static_cast<uint64_t>(kPow2Eighths[bits & 7]) + (bits << 49);
+    __builtin_memcpy(&out.v[i], &bits, 8);
+  }
+  return out;
+}
+
 #undef ASSAY_LANES
 #undef ASSAY_LANE_MASK
 
 #endif
+
+template <typename V>
+inline V Set(double x);
+template <>
+inline Vec8 Set<Vec8>(double x) {
+  return Set(x);
+}
+inline bool AllOf(Mask8 m) { return m == 0xff; }
 
 // Lanes added in a fixed tree.
 inline double SumLanes(Vec8 a) {
