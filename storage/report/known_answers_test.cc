@@ -119,6 +119,24 @@ TEST(KnownPairs, DifferencesIntervalsAndWins) {
   }
 }
 
+// Every context of the fixture has a source of its own; here sources have up to seven contexts. The
+// values are exact in binary, so that no way of adding matters; the interval is what Python's
+// random.Random(1).randrange gives.
+TEST(Bootstrap, DrawsWholeClusters) {
+  const std::vector<int> clusters = {0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 1, 1, 2, 0, 3, 0, 1, 0};
+  std::vector<ClusterValue> values;
+  for (size_t i = 0; i < clusters.size(); ++i) {
+    const auto level = static_cast<double>(clusters[i] * 7 % 9 * 4);
+    values.push_back(
+        {"source-" + std::to_string(clusters[i]), (level + static_cast<double>(i % 3)) / 64});
+  }
+  const BootstrapResult result = ClusterBootstrap(values);
+  EXPECT_EQ(result.clusters, 9u);
+  EXPECT_EQ(result.mean, 0.21796875);
+  EXPECT_EQ(result.ci95_low, 0.08385416666666666);
+  EXPECT_EQ(result.ci95_high, 0.3880208333333333);
+}
+
 TEST(Bootstrap, RefusedBelowEightClusters) {
   ReportInputs inputs = SmolInputs("int4-g32");
   std::vector<ClusterValue> six, eight;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "storage/base/bf16.h"
 #include "storage/base/files.h"
 #include "storage/base/status.h"
 #include "worker/capture/capture_test_util.h"
@@ -56,6 +57,10 @@ std::string TapPath(const std::string& out, const std::string& tap, int s) {
   return JoinPath(out, "tap_" + tap + "_000" + std::to_string(s) + ".safetensors");
 }
 
+std::string HiddenPath(const std::string& out, int s) {
+  return JoinPath(out, "hidden_000" + std::to_string(s) + ".safetensors");
+}
+
 template <typename T>
 double LargestDifference(const std::vector<float>& a, const T* b, size_t count) {
   EXPECT_EQ(a.size(), count);
@@ -66,6 +71,23 @@ double LargestDifference(const std::vector<float>& a, const T* b, size_t count) 
     largest = std::max(largest, difference);
   }
   return largest;
+}
+
+// What is stored is each value rounded once: no bf16 number lies closer, and of two that lie as
+// close it is the even one.
+void ExpectRoundedToNearestEven(const std::vector<uint16_t>& stored,
+                                const std::vector<float>& exact) {
+  ASSERT_LT(stored.size(), exact.size());  // the last row is not stored
+  ASSERT_FALSE(stored.empty());
+  for (size_t i = 0; i < stored.size(); ++i) {
+    const auto distance = [&](uint16_t bits) {
+      return std::abs(double(Bf16ToFloat(bits)) - double(exact[i]));
+    };
+    const uint16_t bits = stored[i];
+    const double next = std::min(distance(uint16_t(bits + 1)), distance(uint16_t(bits - 1)));
+    ASSERT_TRUE(distance(bits) < next || (distance(bits) == next && bits % 2 == 0))
+        << "element " << i << ": " << Bf16ToFloat(bits) << " for " << exact[i];
+  }
 }
 
 class ArchTest : public testing::TestWithParam<int> {};
@@ -81,6 +103,8 @@ TEST_P(ArchTest, FinalHiddenAgreesWithFloat64) {
       const auto tapped = F32Tensor(TapPath(request.out_dir, "final_norm", s), "tap");
       EXPECT_LE(LargestDifference(tapped, golden.data(), golden.size()), kTolerance)
           << c.model << " sequence " << s;
+      ExpectRoundedToNearestEven(Bf16Tensor(HiddenPath(request.out_dir, s), "hidden_states"),
+                                 tapped);
     }
   }
 }
