@@ -199,6 +199,43 @@ TEST_F(OfflineTest, FlatHeadGivesWhatArithmeticSays) {
   EXPECT_EQ(report.find(dir_), std::string::npos);
 }
 
+// Half of the vocabulary has the logit x = the first element of the row, the other half 0: which
+// token a row is scored on can be read off its NLL, ln(V/2 (1 + e^x)) less that token's logit.
+TEST_F(OfflineTest, ARowIsScoredOnTheTokenAfterIt) {
+  std::vector<uint8_t> weights(kVocab * kHidden * 2, 0);
+  const uint16_t one = FloatToBf16(1.0f);
+  for (uint64_t v = 0; v < kVocab; v += 2) memcpy(&weights[v * kHidden * 2], &one, 2);
+  SafetensorsBuilder builder;
+  builder.Add("weight", DType::kBF16, {kVocab, kHidden}, weights);
+  OfflineReplayRequest request = Request();
+  request.head = dir_ + "/even.safetensors";
+  ASSERT_TRUE(WriteFile(request.head, builder.Build()).ok());
+  const auto result = Replay(request);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const auto arrays = ReadPositionFolder(request.out + "/int8-channel/positions/shared", 2 * 63);
+  ASSERT_TRUE(arrays.ok()) << arrays.status();
+  size_t at = 0;
+  for (const std::string context : {"0001", "0007"}) {  // the stored ones
+    const Json tokens =
+        ParseJson(*ReadFile(request.suite_dir + "/tokens/context-" + context + ".json", 1 << 20),
+                  "")
+            .value();
+    const auto file =
+        SafetensorsFile::Open(request.reference + "/hidden_" + context + ".safetensors");
+    ASSERT_TRUE(file.ok()) << file.status();
+    const TensorView rows = *(*file)->Find(kHiddenTensorName);
+    for (size_t row = 0; row < 63; ++row, ++at) {
+      uint16_t bits;
+      memcpy(&bits, rows.bytes.data() + row * kHidden * 2, 2);
+      const double x = Bf16ToFloat(bits);
+      const bool even = tokens.at(row + 1).get<int>() % 2 == 0;
+      EXPECT_NEAR((*arrays)[F64Output::kNllRef][at],
+                  std::log(kVocab / 2.0 * (1 + std::exp(x))) - (even ? x : 0), 1e-9)
+          << "context " << context << ", row " << row;
+    }
+  }
+}
+
 TEST_F(OfflineTest, TensorParallelLabelsAndUnitsChangeNoByte) {
   const std::string head = FlatHead();
   OfflineReplayRequest request = Request();
