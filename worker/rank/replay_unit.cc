@@ -10,6 +10,7 @@
 #include "storage/base/digest.h"
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
+#include "storage/base/mapped_pages.h"
 #include "storage/base/status.h"
 #include "storage/format/capture.h"
 #include "storage/format/head.h"
@@ -79,6 +80,7 @@ absl::StatusOr<ReplayHead> OpenHead(const Json& json, const std::string& where, 
   head.vocab = tensor.shape[0];
   head.hidden = tensor.shape[1];
   ASSAY_RETURN_IF_ERROR(ReadAffine(entry, json.contains("bias"), *file, tensor.name, &head));
+  head.release = ReleaseMappedPages;  // the file is mapped, and packed it is held a second time
   open->heads.push_back(std::move(file));
   return head;
 }

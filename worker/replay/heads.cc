@@ -20,6 +20,7 @@ ScanResult ScanLeaves(const Job& job, const ReplayHead& head, ThreadPool& pool) 
   pool.Run(static_cast<int64_t>(parts.size()), [&](int64_t i, int) {
     const Leaf& leaf = job.leaves[job.own.first + i];
     parts[i] = ScanBf16(HeadRows(head, leaf.begin, leaf.end));
+    if (head.release) head.release(HeadRows(head, leaf.begin, leaf.end));
   });
   ScanResult out;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -87,6 +88,7 @@ absl::Status HeadStore::Pack(const Job& job, ReplayBackend backend, ThreadPool& 
       const Leaf& leaf = job.leaves[job.own.first + i];
       auto packed = PackedLeaf::Pack(HeadRows(head, leaf.begin, leaf.end), leaf.columns(),
                                      head.hidden, backend);
+      if (head.release) head.release(HeadRows(head, leaf.begin, leaf.end));
       const std::lock_guard<std::mutex> lock(mutex);
       if (packed.ok()) {
         slice->leaves[i] = std::move(*packed);

@@ -83,6 +83,9 @@ struct ReplayHead {
   // fp64 and not rounded again (docs/metric.md). Not with torch-bf16.
   double scale = 1;              // > 0 and finite
   std::vector<float> bias = {};  // [vocab], or empty for none
+  // Called with rows that were read and are not needed soon, from several threads: memory of a
+  // mapped file can leave the process (storage/base/mapped_pages.h). May be empty.
+  std::function<void(std::span<const uint8_t>)> release = {};
 
   bool affine() const { return scale != 1 || !bias.empty(); }
 };
