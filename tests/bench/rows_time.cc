@@ -1,0 +1,178 @@
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "storage/base/files.h"
+#include "tests/bench/replay_rows.h"
+#include "tests/bench/replay_runs.h"
+
+namespace assay::bench {
+namespace {
+
+Shape ShapeOf(const Flags& flags) {
+  Shape shape;
+  shape.vocab = Number(flags, "--vocab");
+  shape.hidden = Number(flags, "--hidden");
+  shape.rows = Number(flags, "--positions");
+  shape.candidates = static_cast<int>(Number(flags, "--candidates"));
+  return shape;
+}
+
+// A replay of the first `candidates` candidates beside its products.
+struct Compared {
+  Compared(const Data& data, int candidates, int threads)
+      : plan(Narrowed(data.plan, candidates)),
+        single(CreateCollective({}).value()),
+        whole(plan, threads, *single),
+        products(plan, threads) {
+    whole.Run();  // packs the head and touches all memory
+    products.Run();
+  }
+  static ReplayPlan Narrowed(ReplayPlan plan, int candidates) {
+    plan.comparisons.resize(candidates);
+    plan.operands.resize(candidates + 1);
+    return plan;
+  }
+  void Take() {
+    whole_time.Take([&] { whole.Run(); });
+    products_time.Take([&] { products.Run(); });
+  }
+
+  const ReplayPlan plan;
+  std::unique_ptr<Collective> single;
+  WholeReplay whole;
+  ProductsAlone products;
+  Samples whole_time, products_time;
+};
+
+// The ranks of a group as threads of this process that talk through Gloo.
+class GlooRanks {
+ public:
+  GlooRanks(const ReplayPlan& plan, int ranks) : folder_("/tmp/assay_bench_XXXXXX") {
+    if (mkdtemp(folder_.data()) == nullptr) Die("cannot make a folder in /tmp");
+    collectives_.resize(ranks);
+    OnEach([&](int r) {
+      CollectiveOptions options;
+      options.rank = r;
+      options.size = ranks;
+      options.rendezvous = folder_;
+      options.backend = "gloo";
+      options.timeout_ms = 600'000;
+      auto gloo = CreateCollective(options);
+      if (!gloo.ok()) Die(gloo.status().ToString());
+      collectives_[r] = std::move(*gloo);
+    });
+    for (auto& gloo : collectives_) {
+      replays_.push_back(std::make_unique<WholeReplay>(plan, 1, *gloo));
+    }
+  }
+  ~GlooRanks() { RemoveTree(folder_).IgnoreError(); }
+
+  void Run() {
+    OnEach([&](int r) { replays_[r]->Run(); });
+  }
+
+ private:
+  void OnEach(const std::function<void(int)>& body) {
+    std::vector<std::thread> threads;
+    for (size_t r = 1; r < collectives_.size(); ++r) {
+      threads.emplace_back(body, static_cast<int>(r));
+    }
+    body(0);
+    for (std::thread& t : threads) t.join();
+  }
+
+  std::string folder_;
+  std::vector<std::unique_ptr<Collective>> collectives_;
+  std::vector<std::unique_ptr<WholeReplay>> replays_;
+};
+
+}  // namespace
+
+Json ProductsRow(const Flags& flags) {
+  const Shape shape = ShapeOf(flags);
+  const Data data(shape);
+  const int threads = static_cast<int>(Number(flags, "--threads"));
+  Json out;
+  for (const int candidates : {1, shape.candidates}) {
+    Compared run(data, candidates, threads);
+    for (uint64_t r = 0; r < Number(flags, "--repeats"); ++r) run.Take();
+    const double columns = static_cast<double>(shape.rows * shape.vocab) * candidates;
+    Json one = {
+        {"candidates", candidates},
+        {"ratio", Ratio(run.whole_time, run.products_time)},
+        {"replay", run.whole_time.ToJson()},
+        {"products", run.products_time.ToJson()},
+        {"metric_core_ns_per_column",
+         (run.whole_time.processor() - run.products_time.processor()) * 1e9 / columns},
+        {"products_gflops", 2e-9 * columns / candidates * (candidates + 1) *
+                                static_cast<double>(shape.hidden) / run.products_time.wall()}};
+    out["by_candidates"].push_back(one);
+    if (shape.candidates == 1) break;
+  }
+  return out;
+}
+
+Json ThreadsRow(const Flags& flags) {
+  const Data data(ShapeOf(flags));
+  Compared one(data, 1, 1), two(data, 1, 2);
+  for (uint64_t r = 0; r < Number(flags, "--repeats"); ++r) {
+    one.Take();
+    two.Take();
+  }
+  const Json replay = Ratio(one.whole_time, two.whole_time);
+  const Json products = Ratio(one.products_time, two.products_time);
+  Json ratio;
+  for (const char* key : {"wall", "processor", "median"}) {
+    ratio[key] = replay[key].get<double>() / products[key].get<double>();
+  }
+  return {{"ratio", ratio}, {"replay_speedup", replay}, {"products_speedup", products}};
+}
+
+Json RanksRow(const Flags& flags) {
+  const Data data(ShapeOf(flags));
+  auto single = CreateCollective({}).value();
+  WholeReplay threads(data.plan, 2, *single);
+  GlooRanks ranks(data.plan, 2);
+  threads.Run();
+  ranks.Run();
+  Samples threads_time, ranks_time;
+  for (uint64_t r = 0; r < Number(flags, "--repeats"); ++r) {
+    threads_time.Take([&] { threads.Run(); });
+    ranks_time.Take([&] { ranks.Run(); });
+  }
+  return {{"ratio", Ratio(ranks_time, threads_time)},
+          {"two_ranks", ranks_time.ToJson()},
+          {"two_threads", threads_time.ToJson()}};
+}
+
+Json ContextsRow(const Flags& flags) {
+  Shape shape = ShapeOf(flags);
+  constexpr uint64_t kFew = 10, kMany = 1'000;
+  shape.contexts = kMany;
+  const Data data(shape);
+  ReplayPlan few_plan = data.plan;
+  few_plan.contexts.resize(kFew);
+  auto single = CreateCollective({}).value();
+  const int threads = static_cast<int>(Number(flags, "--threads"));
+  WholeReplay few(few_plan, threads, *single);
+  few.Run();
+  few.Run();
+  const uint64_t few_peak = PeakMemory();
+  WholeReplay many(data.plan, threads, *single);
+  Samples few_time, many_time;
+  for (uint64_t r = 0; r < Number(flags, "--repeats"); ++r) {
+    for (int k = 0; k < 10; ++k) few_time.Take([&] { few.Run(); });
+    many_time.Take([&] { many.Run(); });
+  }
+  Json ratio = Ratio(many_time, few_time);
+  for (auto& [key, value] : ratio.items()) {
+    value = value.get<double>() * static_cast<double>(kFew) / static_cast<double>(kMany);
+  }
+  return {{"ratio", ratio},
+          {"peak_few_mib", few_peak >> 20},
+          {"peak_many_mib", PeakMemory() >> 20},
+          {"memory_ratio", static_cast<double>(PeakMemory()) / static_cast<double>(few_peak)}};
+}
+
+}  // namespace assay::bench
