@@ -31,6 +31,23 @@ std::string RandomHex() {
   return HexOf(bytes);
 }
 
+// A store's key is made with the store. One that has signed receipts is never replaced by another:
+// the receipts would be handed out beside a public key that refutes them.
+absl::StatusOr<std::unique_ptr<Signer>> OpenKey(const std::string& path, const State& state) {
+  const auto lost = [&](const std::string& what) {
+    return DataLossError("STORE_DAMAGED", path + what + " the key that signed the " +
+                                              std::to_string(state.receipts.size()) +
+                                              " receipts of this store; restore it from a backup");
+  };
+  if (!state.receipts.empty() && !FileExists(path)) return lost(" is missing:");
+  ASSAY_ASSIGN_OR_RETURN(std::unique_ptr<Signer> signer, Signer::OpenOrCreate(path));
+  const bool known =
+      std::any_of(state.receipts.begin(), state.receipts.end(),
+                  [&](const auto& receipt) { return receipt.second.key_id == signer->key_id(); });
+  if (!state.receipts.empty() && !known) return lost(" is not");
+  return signer;
+}
+
 }  // namespace
 
 void LogJson(std::string_view level, std::string_view message, Json fields) {
@@ -74,8 +91,6 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(EngineOptions options) {
   blobs.max_blob_bytes = o.max_blob_bytes;
   blobs.guard = engine->guard_.get();
   ASSAY_ASSIGN_OR_RETURN(engine->blobs_, FileBlobStore::Open(blobs));
-  ASSAY_ASSIGN_OR_RETURN(engine->signer_,
-                         Signer::OpenOrCreate(JoinPath(o.data_dir, "signing.key")));
   engine->suites_ =
       std::make_unique<SuiteCache>(engine->blobs_.get(), JoinPath(o.data_dir, "suites"));
   engine->sealer_ = std::make_unique<Sealer>(engine.get());
@@ -95,6 +110,7 @@ absl::Status Engine::Load() {
                                "backup");
     }
   }
+  ASSAY_ASSIGN_OR_RETURN(signer_, OpenKey(JoinPath(options_.data_dir, "signing.key"), state_));
   const Outcome outcome = Execute({"coordinator", Start{RandomHex()}});
   return outcome.status;
 }

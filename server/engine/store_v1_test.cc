@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "server/engine/engine.h"
 #include "storage/base/files.h"
 #include "storage/base/status.h"
+#include "storage/seal/signer.h"
 #include "storage/seal/verify.h"
 
 namespace assay {
@@ -63,6 +65,33 @@ TEST(StoreV1, DamageIsRefused) {
   options.min_free_bytes = 0;
   options.ballast_bytes = 0;
   EXPECT_EQ(ReasonOf(Engine::Open(options).status()), "STORE_DAMAGED");
+  EXPECT_TRUE(RemoveTree(dir).ok());
+}
+
+// A new key beside old receipts would refute them: none is made, and another one is not used.
+TEST(StoreV1, ALostKeyIsNotReplacedSilently) {
+  const char* source = std::getenv("ASSAY_SOURCE_DIR");
+  const std::string archive =
+      std::string(source == nullptr ? "." : source) + "/tests/data/store-v1.tar.gz";
+  std::string dir = "/tmp/assay_storeXXXXXX";
+  ASSERT_NE(::mkdtemp(dir.data()), nullptr);
+  ASSERT_EQ(std::system(("tar -xzf " + archive + " -C " + dir).c_str()), 0);
+  const std::string key = dir + "/signing.key";
+  ASSERT_EQ(std::rename(key.c_str(), (dir + "/kept").c_str()), 0);
+  EngineOptions options;
+  options.data_dir = dir;
+  options.min_free_bytes = 0;
+  options.ballast_bytes = 0;
+  const auto refused = [&] {
+    const absl::Status status = Engine::Open(options).status();
+    return ReasonOf(status) == "STORE_DAMAGED" && MessageOf(status).find(key) != std::string::npos;
+  };
+  EXPECT_TRUE(refused());
+  EXPECT_FALSE(FileExists(key));
+  ASSERT_TRUE(Signer::OpenOrCreate(key).ok());
+  EXPECT_TRUE(refused());
+  ASSERT_EQ(std::rename((dir + "/kept").c_str(), key.c_str()), 0);
+  EXPECT_TRUE(Engine::Open(options).ok());
   EXPECT_TRUE(RemoveTree(dir).ok());
 }
 
