@@ -7,6 +7,8 @@
 #include "fmt/format.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/report/candidate_files.h"
+#include "storage/report/numeric_policy.h"
 #include "worker/group/offline_replay.h"
 
 namespace assay {
@@ -19,6 +21,15 @@ struct ReplayOptions {
   std::vector<std::string> candidate_head_biases;
   OfflineRanks ranks;
 };
+
+absl::StatusOr<std::vector<LabelledInput>> SplitLabels(const std::vector<std::string>& texts) {
+  std::vector<LabelledInput> inputs;
+  for (const std::string& text : texts) {
+    ASSAY_ASSIGN_OR_RETURN(const LabelledText split, SplitLabel(text));
+    inputs.push_back({split.label, split.value});
+  }
+  return inputs;
+}
 
 Json ResultDocument(const ReplayOptions& options, const OfflineReplayResult& result) {
   Json document;
@@ -42,15 +53,12 @@ Json ResultDocument(const ReplayOptions& options, const OfflineReplayResult& res
 }
 
 absl::StatusOr<int> RunReplayCommand(ReplayOptions& options, CliContext& context) {
-  for (const std::string& text : options.candidates) {
-    options.request.candidates.push_back(ParseLabelled(text));
-  }
-  for (const std::string& text : options.candidate_heads) {
-    options.request.candidate_heads.push_back(ParseLabelled(text));
-  }
-  for (const std::string& text : options.candidate_head_biases) {
-    options.request.candidate_head_biases.push_back(ParseLabelled(text));
-  }
+  OfflineReplayRequest& request = options.request;
+  ASSAY_RETURN_IF_ERROR(CheckNumericPolicy(request.policy));
+  ASSAY_RETURN_IF_ERROR(CheckOutPolicy(request.out, request.policy));
+  ASSAY_ASSIGN_OR_RETURN(request.candidates, SplitLabels(options.candidates));
+  ASSAY_ASSIGN_OR_RETURN(request.candidate_heads, SplitLabels(options.candidate_heads));
+  ASSAY_ASSIGN_OR_RETURN(request.candidate_head_biases, SplitLabels(options.candidate_head_biases));
   context.progress().Note(fmt::format("assay replay: {} candidate{} against {} over {}",
                                       options.candidates.size(),
                                       options.candidates.size() == 1 ? "" : "s",
@@ -139,8 +147,13 @@ void AddReplayCommand(CLI::App& app, CliContext& context) {
       ->add_option("--policy", request.policy,
                    "Numeric policy: exact, fp64-audit (slow oracle) or torch-bf16 (logits rounded "
                    "to bf16, as published numbers were)")
-      ->check(CLI::IsMember({"exact", "fp64-audit", "torch-bf16"}))
       ->capture_default_str();
+  command
+      ->add_option(
+          "--vocab-chunk", request.vocab_chunk,
+          "With --policy torch-bf16: KL and JSD by the float32 steps of published reports, "
+          "over chunks of so many columns (theirs: 24832). They can be negative then")
+      ->check(CLI::Range(int64_t{16}, int64_t{1} << 31));
   command
       ->add_option("--row-tile", request.row_tile,
                    "Positions computed together; bounds memory, changes no result")

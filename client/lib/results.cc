@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
+#include "storage/base/out_folder.h"
 #include "storage/base/status.h"
 #include "storage/report/candidate_files.h"
 #include "storage/report/positions.h"
@@ -53,10 +54,8 @@ absl::Status PlaceArray(std::string_view output, const std::string& bytes, const
 }  // namespace
 
 absl::Status CheckOutFolder(const std::string& out, const std::vector<std::string>& labels) {
-  if (!IsDirectory(out)) {
-    if (!FileExists(out)) return absl::OkStatus();
-    return InvalidError("OUT_INVALID", fmt::format("{} is a file; give --out a folder", out));
-  }
+  ASSAY_RETURN_IF_ERROR(CheckCanWriteFolder(out));
+  if (!IsDirectory(out)) return absl::OkStatus();
   ASSAY_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(out));
   for (const std::string& name : names) {
     const bool ours = std::find(kOutFiles.begin(), kOutFiles.end(), name) != kOutFiles.end() ||

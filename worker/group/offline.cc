@@ -29,8 +29,9 @@ bool SameFile(int fd, const std::string& path) {
 absl::StatusOr<std::unique_ptr<WorkFolder>> WorkFolder::Lock(const std::string& out) {
   const std::string path = JoinPath(out, kWorkFolderName);
   const std::string lock = JoinPath(path, "lock");
+  auto made = std::make_unique<MadeFolders>();
   for (int attempt = 0; attempt < kLockAttempts; ++attempt) {
-    ASSAY_RETURN_IF_ERROR(EnsureDirectory(path));
+    ASSAY_RETURN_IF_ERROR(made->Make(path));
     const int fd = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (fd < 0 && errno == ENOENT) continue;
     if (fd < 0) return ErrnoError(errno, lock);
@@ -42,10 +43,12 @@ absl::StatusOr<std::unique_ptr<WorkFolder>> WorkFolder::Lock(const std::string& 
                                                ": another process is working in this folder; "
                                                "wait for it or choose another --out");
     }
-    if (SameFile(fd, lock)) return std::unique_ptr<WorkFolder>(new WorkFolder(path, fd));
+    if (SameFile(fd, lock)) {
+      return std::unique_ptr<WorkFolder>(new WorkFolder(path, fd, std::move(made)));
+    }
     close(fd);
   }
-  return UnavailableError("OUT_BUSY", out + ": other processes keep using this folder");
+  return PreconditionError("OUT_BUSY", out + ": other processes keep using this folder");
 }
 
 WorkFolder::~WorkFolder() {

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "storage/base/out_folder.h"
 #include "worker/group/group.h"
 
 namespace assay {
@@ -31,7 +32,8 @@ struct OfflineRanks {
 };
 
 // A folder ".assay-work" inside an output folder, held by one process at a time and removed at the
-// end. Everything in it can be made again.
+// end, together with the output folder where it was made for it and holds nothing. Everything in it
+// can be made again.
 class WorkFolder {
  public:
   // Makes `out` too. OUT_BUSY when another process works there.
@@ -43,7 +45,9 @@ class WorkFolder {
   const std::string& path() const { return path_; }
 
  private:
-  WorkFolder(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  WorkFolder(std::string path, int fd, std::unique_ptr<MadeFolders> made)
+      : made_(std::move(made)), path_(std::move(path)), fd_(fd) {}
+  const std::unique_ptr<MadeFolders> made_;  // goes last
   const std::string path_;
   const int fd_;
 };

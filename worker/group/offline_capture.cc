@@ -15,6 +15,7 @@
 #include "storage/base/files.h"
 #include "storage/base/json_fields.h"
 #include "storage/base/macros.h"
+#include "storage/base/out_folder.h"
 #include "storage/base/status.h"
 #include "storage/format/capture.h"
 #include "storage/format/digest_cache.h"
@@ -242,6 +243,7 @@ absl::Status Capture::CaptureMissing(Group& group, const std::string& work) {
 }
 
 absl::StatusOr<OfflineCaptureResult> Capture::Run(const OfflineRanks& ranks) {
+  ASSAY_RETURN_IF_ERROR(CheckCanWriteFolder(request_.out));
   ASSAY_RETURN_IF_ERROR(ReadInputs());
   ASSAY_ASSIGN_OR_RETURN(const std::unique_ptr<WorkFolder> work, WorkFolder::Lock(request_.out));
   ASSAY_ASSIGN_OR_RETURN(const std::unique_ptr<Group> group,

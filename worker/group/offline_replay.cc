@@ -7,6 +7,7 @@
 #include "storage/base/digest.h"
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
+#include "storage/base/out_folder.h"
 #include "storage/base/status.h"
 #include "storage/report/candidate_files.h"
 #include "storage/report/report.h"
@@ -18,8 +19,9 @@ namespace {
 
 constexpr char kExecutionSchema[] = "assay-execution/1";
 
-// Sealed results are not overwritten by unsealed ones.
+// Asked before any work: sealed results are not overwritten by unsealed ones.
 absl::Status CheckOut(const std::string& out) {
+  ASSAY_RETURN_IF_ERROR(CheckCanWriteFolder(out));
   if (!IsDirectory(out)) return absl::OkStatus();
   ASSAY_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(out));
   for (const std::string& name : names) {
@@ -44,6 +46,7 @@ NumericInfo Numeric(const OfflineReplayRequest& request, const Group& group, con
   out.valid_vocab = request.valid_vocab;
   out.softcap = request.softcap;
   out.allow_infinite = request.allow_infinite;
+  out.vocab_chunk = request.vocab_chunk;
   return out;
 }
 
@@ -156,7 +159,7 @@ absl::StatusOr<SummaryCandidate> Replay::WriteCandidate(const Group& group, cons
 
 absl::StatusOr<OfflineReplayResult> Replay::Run() {
   if (request_.candidates.empty()) {
-    return InvalidError("CANDIDATE_MISSING", "give at least one --candidate capture");
+    return InvalidError("BAD_USAGE", "give at least one --candidate capture");
   }
   ASSAY_RETURN_IF_ERROR(CheckOut(request_.out));
   ASSAY_ASSIGN_OR_RETURN(inputs_, ReadReplayInputs(request_));

@@ -21,10 +21,6 @@ struct LabelledInput {
   std::string value;
 };
 
-// Splits at the first '=' when what is before it matches [A-Za-z0-9._-]+, so that paths may hold
-// '='.
-LabelledInput ParseLabelled(const std::string& text);
-
 struct OfflineReplayRequest {
   std::string reference;                       // capture directory
   std::vector<LabelledInput> candidates;       // capture directories; label "" = folder name
@@ -42,6 +38,7 @@ struct OfflineReplayRequest {
   std::optional<double> softcap;
   std::optional<int64_t> valid_vocab;  // columns from 0 on that exist
   bool allow_infinite = false;
+  std::optional<int64_t> vocab_chunk;  // of policy torch-bf16 (docs/metric.md)
   int64_t score_from = 0;     // positions dropped at the start of every context (qwen-suites 3.8)
   size_t unit_contexts = 16;  // bounds what a unit holds
 };

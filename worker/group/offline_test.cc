@@ -158,19 +158,6 @@ class OfflineTest : public ::testing::Test {
   OfflineRanks ranks_;
 };
 
-TEST(ParseLabelled, OnlyAPlainLabelBeforeTheFirstEquals) {
-  const auto parsed = [](const std::string& text) {
-    const LabelledInput input = ParseLabelled(text);
-    return input.label + "|" + input.value;
-  };
-  EXPECT_EQ(parsed("a=b"), "a|b");
-  EXPECT_EQ(parsed("a=b=c"), "a|b=c");
-  EXPECT_EQ(parsed("path/x=1"), "|path/x=1");
-  EXPECT_EQ(parsed("=b"), "|=b");
-  EXPECT_EQ(parsed("plain"), "|plain");
-  EXPECT_EQ(parsed("int4.g_32-x=/p"), "int4.g_32-x|/p");
-}
-
 TEST_F(OfflineTest, FlatHeadGivesWhatArithmeticSays) {
   OfflineReplayRequest request = Request();
   request.head = FlatHead();

@@ -149,17 +149,6 @@ void DescribeModel(const Json& kept, OperandInfo* out) {
 
 }  // namespace
 
-LabelledInput ParseLabelled(const std::string& text) {
-  const size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) return {"", text};
-  const std::string label = text.substr(0, equals);
-  const bool plain = std::all_of(label.begin(), label.end(), [](unsigned char c) {
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '_' || c == '-';
-  });
-  return plain ? LabelledInput{label, text.substr(equals + 1)} : LabelledInput{"", text};
-}
-
 bool ReplayInputs::HasShared(const ReplayCandidate& candidate) const {
   return !candidate.own_head || !candidate.own_head->Same(head);
 }
