@@ -50,21 +50,29 @@ class FakeRunner : public UnitRunner {
 class FakeCoordinator : public CoordinatorLink {
  public:
   void Arm() override {}
-  // Gives a wrong agent time to make the call that must not be interrupted.
+  // Gives a wrong agent time to make the call that must not be interrupted; that call takes its
+  // time too.
   void Interrupt() override {
     const int before = calls_with_results;
+    const bool flying = result_flies;
     std::this_thread::sleep_for(interrupt_takes);
-    if (calls_with_results != before) ++results_interrupted;
+    if (flying || calls_with_results != before) ++results_interrupted;
   }
   absl::StatusOr<v1::SynchronizeResponse> Synchronize(
       const v1::SynchronizeRequest& request) override {
-    if (request.results_size() > 0) ++calls_with_results;
+    if (request.results_size() > 0) {
+      ++calls_with_results;
+      result_flies = true;
+      std::this_thread::sleep_for(interrupt_takes);
+      result_flies = false;
+    }
     const std::lock_guard lock(mutex);
     requests.push_back(request);
     return answer(request);
   }
   std::chrono::milliseconds interrupt_takes{0};
   std::atomic<int> calls_with_results{0}, results_interrupted{0};
+  std::atomic<bool> result_flies{false};
   std::mutex mutex;
   std::deque<v1::SynchronizeRequest> requests;
   std::function<absl::StatusOr<v1::SynchronizeResponse>(const v1::SynchronizeRequest&)> answer;
