@@ -37,6 +37,8 @@ constexpr std::array kRules = {
          "they count different columns of the vocabulary"},
     Rule{"SOFTCAP_DIFFERS", "/numeric/softcap", false, false, "their softcaps differ"},
     Rule{"POLICY_DIFFERS", "/numeric/policy", false, true, "their numeric policies differ"},
+    Rule{"VOCAB_CHUNK_DIFFERS", "/numeric/vocab_chunk", false, true,
+         "their sums were cut into different chunks of the vocabulary"},
     Rule{"OPERAND_DTYPE_DIFFERS", "/numeric/operand_dtype", false, true,
          "their operands were multiplied in different types"},
     Rule{"BACKEND_DIFFERS", "/numeric/backend", false, true, "their backends differ"},

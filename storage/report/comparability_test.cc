@@ -78,6 +78,15 @@ TEST(Comparability, EachDifferenceHasItsCode) {
   }
 }
 
+// A member that only one report has differs from none.
+TEST(Comparability, MembersThatAreOftenAbsentCount) {
+  Json chunked = Plain();
+  chunked["numeric"]["vocab_chunk"] = 512;
+  EXPECT_THAT(Codes(CompareReports(Plain(), chunked, "own")), ElementsAre("VOCAB_CHUNK_DIFFERS"));
+  chunked["numeric"]["vocab_chunk"] = nullptr;
+  EXPECT_TRUE(CompareReports(Plain(), chunked, "own").comparable());
+}
+
 TEST(Comparability, WhatBelongsToTheCandidateMayDiffer) {
   const Json other = ReportWith([](ReportInputs* i) {
     i->candidate.capture.content_sha256 = Sha256Hex("x");
