@@ -2,11 +2,12 @@
 # Plants mistakes and requires that a named test notices each of them.
 #
 #   tests/mutants/run.sh [NAME...]     those of list.txt; default: all of them
-#   tests/mutants/run.sh --sample      only those marked as sample (what tests/run.sh does)
+#   tests/mutants/run.sh --sample      only those marked as sample (tests/run.sh mutants)
 #   tests/mutants/run.sh --list
 #
 # Works on a copy of the tree in build/mutants, so the tree itself is never touched. A mutant counts as caught when its
-# edit applied, the copy still builds, the named test passed before the edit and fails with it. Ends with
+# edit applied, the copy still builds, the named test passed before the edit and fails with it. That a test passes is
+# remembered for as long as no file changes. Prints the seconds of each mutant and of all, and ends with
 # `N passed, N failed`. See README.md beside this file for the form of list.txt.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../checks/lib.sh"
@@ -14,6 +15,7 @@ set -euo pipefail
 LIST=$ROOT/tests/mutants/list.txt
 TREE=$ROOT/build/mutants/tree
 MUTANT_BUILD=$TREE/build/release
+STAMPS=$ROOT/build/mutants/passed
 
 # field NAME KEY: the value of one line of a mutant's paragraph; several lines of one key come as several lines.
 field() {
@@ -42,10 +44,16 @@ sync_tree() {
   done
 }
 
-# build TARGET...: quietly; the log is shown when it fails.
+# build TARGET...: quietly; the log is shown when it fails. Configured once: ninja notices by itself what changes.
 build() {
   local log=$ROOT/build/mutants/build.log
-  if ! ASSAY_CMAKE_ARGS="-Wno-dev" "$TREE/deploy/build.sh" release "$@" >"$log" 2>&1; then
+  if [ -f "$MUTANT_BUILD/build.ninja" ]; then
+    set -- env CCACHE_BASEDIR="$TREE" CCACHE_NOHASHDIR=true \
+      cmake --build "$MUTANT_BUILD" --parallel "$(build_jobs)" --target "$@"
+  else
+    set -- env ASSAY_CMAKE_ARGS=-Wno-dev "$TREE/deploy/build.sh" release "$@"
+  fi
+  if ! "$@" >"$log" 2>&1; then
     tail -n 20 "$log"
     return 1
   fi
@@ -64,17 +72,22 @@ run_test() {
   fi
 }
 
-declare -A BASELINE
-# baseline MUTANT: whether its test passes without any mistake planted; asked once for each test.
+# tree_state: a digest of every file of the copy and of what tests read from the environment.
+tree_state() {
+  {
+    echo "${ASSAY_SMOLLM2_GGUF:-}"
+    (cd "$TREE" && find . -path ./build -prune -o -type f -print0 | sort -z | xargs -0 sha256sum)
+  } | sha256sum | cut -d' ' -f1
+}
+
+# baseline MUTANT: whether its test passes without any mistake planted; asked once for each test and state of the tree.
 baseline() {
-  local key
-  key=$(field "$1" test)$(field "$1" script)
-  if [ -z "${BASELINE[$key]:-}" ]; then
-    BASELINE[$key]=bad
-    # shellcheck disable=SC2046  # several targets on purpose
-    if build $(targets "$1") && run_test "$1"; then BASELINE[$key]=good; fi
-  fi
-  [ "${BASELINE[$key]}" = good ]
+  local stamp
+  stamp=$STAMPS/$(printf '%s' "$(field "$1" test)$(field "$1" script)" | tr -c 'A-Za-z0-9' _)
+  [ "$(cat "$stamp" 2>/dev/null)" != "$TREE_STATE" ] || return 0
+  # shellcheck disable=SC2046  # several targets on purpose
+  build $(targets "$1") && run_test "$1" || return 1
+  echo "$TREE_STATE" >"$stamp"
 }
 
 targets() {
@@ -92,6 +105,10 @@ try_mutant() {
   fi
   if [ ! -f "$TREE/$file" ]; then
     fail "$name: $file does not exist; repair its entry"
+    return
+  fi
+  if [ "$(field "$name" needs)" = model ] && [ -z "${ASSAY_SMOLLM2_GGUF:-}" ]; then
+    skip "$name: ASSAY_SMOLLM2_GGUF is not set; deploy/fetch_model.sh prints the path to set it to"
     return
   fi
   if ! baseline "$name"; then
@@ -131,10 +148,15 @@ case ${1:-} in
 esac
 [ ${#names[@]} -gt 0 ] || die "no mutant chosen"
 
+mkdir -p "$STAMPS"
+exec 9>"$ROOT/build/mutants/lock"
+flock -n 9 || die "another tests/mutants/run.sh works in build/mutants; wait for it"
 sync_tree
+TREE_STATE=$(tree_state)
 for name in "${names[@]}"; do
   start=$SECONDS
   try_mutant "$name"
   echo "  $name: $((SECONDS - start)) s"
 done
+echo "total: $SECONDS s"
 finish
