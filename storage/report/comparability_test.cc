@@ -117,7 +117,7 @@ TEST(Comparability, AllReasonsAreNamedAtOnce) {
               ElementsAre("SUITE_DIFFERS", "SOFTCAP_DIFFERS", "POLICY_DIFFERS", "BACKEND_DIFFERS"));
   EXPECT_FALSE(found.across_policies());
   EXPECT_THAT(found.Text(), HasSubstr("different suites; "));
-  EXPECT_THAT(found.Text(), HasSubstr("(null and 30.0)"));
+  EXPECT_THAT(found.Text(), HasSubstr("(null and 30)"));
   EXPECT_THAT(found.Text(), HasSubstr("(\"exact\" and \"torch-bf16\")"));
   EXPECT_EQ(found.NumericJson(),
             Json::parse(R"([{"code":"POLICY_DIFFERS","a":"exact","b":"torch-bf16"},
