@@ -149,6 +149,12 @@ void AddReplayCommand(CLI::App& app, CliContext& context) {
                    "to bf16, as published numbers were)")
       ->capture_default_str();
   command
+      ->add_option(
+          "--vocab-chunk", request.vocab_chunk,
+          "With --policy torch-bf16: KL and JSD by the float32 steps of published reports, "
+          "over chunks of so many columns (theirs: 24832). They can be negative then")
+      ->check(CLI::Range(int64_t{16}, int64_t{1} << 31));
+  command
       ->add_option("--row-tile", request.row_tile,
                    "Positions computed together; bounds memory, changes no result")
       ->check(CLI::Range(1, 1 << 20))

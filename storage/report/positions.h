@@ -52,7 +52,9 @@ struct PositionArrays {
 // POSITIONS_INVALID, naming `where`, output and position, when a length is wrong or a value cannot
 // come from a replay: NaN anywhere, a negative or -inf divergence, an infinite probability, a
 // negative id, no tied column.
-absl::Status CheckPositionArrays(const PositionArrays& arrays, std::string_view where);
+// `float32_sums`: kl_ref_cand and jsd_bits are sums of float32 values and may be a little negative.
+absl::Status CheckPositionArrays(const PositionArrays& arrays, std::string_view where,
+                                 bool float32_sums = false);
 
 // Published bytes: little-endian, no header.
 std::string F64Bytes(std::span<const double> values);

@@ -98,6 +98,7 @@ struct NumericInfo {
   std::optional<int64_t> valid_vocab;     // columns used when not all
   std::optional<double> softcap;
   bool allow_infinite = false;
+  std::optional<int64_t> vocab_chunk;  // of policy torch-bf16; KL and JSD can be negative then
 };
 
 // One head mode of the comparison.

@@ -109,7 +109,8 @@ absl::Status CheckHead(const ReportInputs& inputs, const std::string& name, cons
     return Invalid(name + ": " + std::to_string(head.arrays.positions) +
                    " positions, the contexts have " + std::to_string(positions));
   }
-  ASSAY_RETURN_IF_ERROR(CheckPositionArrays(head.arrays, "head " + name));
+  ASSAY_RETURN_IF_ERROR(
+      CheckPositionArrays(head.arrays, "head " + name, inputs.numeric.vocab_chunk.has_value()));
   return inputs.numeric.allow_infinite ? absl::OkStatus() : CheckInfinite(head.arrays, name);
 }
 

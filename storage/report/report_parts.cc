@@ -107,6 +107,7 @@ Json NumericJson(const NumericInfo& numeric) {
   json["valid_vocab"] = OrNull(numeric.valid_vocab);
   json["softcap"] = OrNull(numeric.softcap);
   json["allow_infinite"] = numeric.allow_infinite;
+  if (numeric.vocab_chunk) json["vocab_chunk"] = *numeric.vocab_chunk;
   return json;
 }
 

@@ -35,6 +35,7 @@ struct QfRun {
   std::string suite_token_sha256, filter;
   int64_t score_from = 0;
   std::string policy;
+  int64_t vocab_chunk = 0;  // of torch-bf16; 0 = none
 
   std::string Key() const;  // equal runs have equal keys
 };

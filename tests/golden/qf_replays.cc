@@ -96,8 +96,9 @@ Json NarrowedManifest(const Json& manifest, const Suite& suite) {
 
 std::string QfRun::Key() const {
   std::string out;
-  for (const std::string& part : {reference, candidate, head, candidate_head, suite_token_sha256,
-                                  filter, std::to_string(score_from), policy}) {
+  for (const std::string& part :
+       {reference, candidate, head, candidate_head, suite_token_sha256, filter,
+        std::to_string(score_from), policy, std::to_string(vocab_chunk)}) {
     out += part + "\n";
   }
   return out;
@@ -116,6 +117,9 @@ QfRun RunOfReport(const Json& report, const std::string& policy) {
   const Json window = report.value("scored_position_window", Json());
   if (window.is_object()) run.score_from = window.at("score_from").get<int64_t>();
   run.policy = policy;
+  if (policy == "torch-bf16") {
+    run.vocab_chunk = report.at("comparator").at("vocab_chunk").get<int64_t>();
+  }
   return run;
 }
 
@@ -184,6 +188,7 @@ absl::StatusOr<QfResult> QfReplays::Make(const QfRun& run) {
   request.filter = run.filter;
   request.score_from = run.score_from;
   request.policy = run.policy;
+  if (run.vocab_chunk > 0) request.vocab_chunk = run.vocab_chunk;
   request.out = JoinPath(options_.work, "replay-" + std::to_string(runs_));
   OfflineRanks ranks;
   ranks.tp = options_.tp;

@@ -46,6 +46,7 @@ NumericInfo Numeric(const OfflineReplayRequest& request, const Group& group, con
   out.valid_vocab = request.valid_vocab;
   out.softcap = request.softcap;
   out.allow_infinite = request.allow_infinite;
+  out.vocab_chunk = request.vocab_chunk;
   return out;
 }
 

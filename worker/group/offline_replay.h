@@ -38,6 +38,7 @@ struct OfflineReplayRequest {
   std::optional<double> softcap;
   std::optional<int64_t> valid_vocab;  // columns from 0 on that exist
   bool allow_infinite = false;
+  std::optional<int64_t> vocab_chunk;  // of policy torch-bf16 (docs/metric.md)
   int64_t score_from = 0;     // positions dropped at the start of every context (qwen-suites 3.8)
   size_t unit_contexts = 16;  // bounds what a unit holds
 };

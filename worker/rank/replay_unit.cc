@@ -180,6 +180,10 @@ absl::Status ReadOptions(const JsonFields& fields, ReplayPlan* plan) {
   if (fields.Has("softcap")) {
     ASSAY_ASSIGN_OR_RETURN(plan->softcap, fields.Number("softcap"));
   }
+  if (fields.Has("vocab_chunk")) {
+    ASSAY_ASSIGN_OR_RETURN(const int64_t chunk, fields.Int("vocab_chunk", 1, int64_t{1} << 31));
+    plan->vocab_chunk = static_cast<uint64_t>(chunk);
+  }
   if (fields.Has("allow_infinite")) {
     ASSAY_ASSIGN_OR_RETURN(plan->allow_infinite, fields.Bool("allow_infinite"));
   }

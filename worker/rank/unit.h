@@ -10,7 +10,7 @@
 //     -> {"files":[{"index","file","sha256","bytes","rows","width"}],"identity":{..}}
 //
 // {"kind":"replay","policy":"exact","backend":"auto","row_tile":64,"valid_vocab":null,
-//  "softcap":null,"allow_infinite":false,"score_from":0,
+//  "softcap":null,"allow_infinite":false,"score_from":0,"vocab_chunk":null,
 //  "heads":[{"id":"h0","file":"/p","tensor":"lm_head.weight","content_sha256":".."|absent,
 //            "logit_scale":0.0625|null|absent,"bias":{"file":"/p","tensor":"lm_head.bias"}|null}],
 //  "operands":[{"id":"ref","role":"reference","hidden":["/path per context"]}
@@ -24,8 +24,8 @@
 //     comparison, context and output (in that nesting, outputs in the order of kReplayF64Names,
 //     kReplayI32Names). Only row_tile, softcap, valid_vocab, backend, allow_infinite,
 //     content_sha256 and logit_scale may be absent, and bias unless the head's file holds one.
-//     So may score_from = N, which leaves out the first N rows of every operand: "observed" and the
-//     results begin with row N.
+//     So may vocab_chunk (ReplayPlan) and score_from = N, which leaves out the first N rows of
+//     every operand: "observed" and the results begin with row N.
 //
 // File names in results are relative to out_dir. Only rank 0 writes; the results of other ranks
 // have the same form without digests.

@@ -31,7 +31,8 @@ struct SideRow {
   double observed = 0;  // logit of the observed token (0 when there is none)
   int64_t argmax = -1;  // -1: no finite column
   int64_t ties = 0;
-  int64_t bad = -1;  // lowest NaN or +inf column; if set, nothing above is
+  int64_t bad = -1;       // lowest NaN or +inf column; if set, nothing above is
+  float torch_log_z = 0;  // TorchLogZ, where the plan has a vocabulary chunk
 };
 
 SideRow CombineSide(const std::vector<Leaf>& leaves, std::span<const SideLeaf> partials,

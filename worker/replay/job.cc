@@ -71,6 +71,11 @@ absl::Status CheckScalars(const ReplayPlan& plan) {
   if (plan.valid_vocab && (*plan.valid_vocab == 0 || *plan.valid_vocab > kVocabMax)) {
     return Invalid("valid_vocab " + std::to_string(*plan.valid_vocab) + " is out of range");
   }
+  if (plan.vocab_chunk && (*plan.vocab_chunk < kVocabChunkMin || plan.softcap ||
+                           plan.policy != ReplayPolicy::kTorchBf16)) {
+    return Invalid("vocab_chunk needs policy torch-bf16 without softcap and at least " +
+                   std::to_string(kVocabChunkMin) + " columns");
+  }
   if (plan.comparisons.empty() || plan.comparisons.size() > kComparisonsMax) {
     return Invalid("there must be 1 to " + std::to_string(kComparisonsMax) + " comparisons");
   }
@@ -155,7 +160,8 @@ absl::StatusOr<Job> ResolveJob(const ReplayPlan& plan, int rank, int size) {
     job.wide = job.wide || (source.head && plan.heads[*source.head].affine());
   }
   ASSAY_ASSIGN_OR_RETURN(job.columns, ColumnsOf(plan, job.sources));
-  job.leaves = CutLeaves(job.columns);
+  job.leaves =
+      plan.vocab_chunk ? CutLeavesInChunks(job.columns, *plan.vocab_chunk) : CutLeaves(job.columns);
   for (int r = 0; r < size; ++r) job.ranges.push_back(LeavesOfRank(job.leaves.size(), r, size));
   job.own = job.ranges[rank];
   if (job.own.count() > 0) {

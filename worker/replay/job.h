@@ -16,6 +16,7 @@ namespace assay {
 inline constexpr uint64_t kVocabMax = uint64_t{1} << 24;
 inline constexpr uint64_t kHiddenMax = uint64_t{1} << 20;
 inline constexpr size_t kComparisonsMax = 256;
+inline constexpr uint64_t kVocabChunkMin = 16;
 
 // A distinct place that logits come from: an operand through a head, or stored logits (no head).
 struct Source {

@@ -1,5 +1,7 @@
 #include "worker/replay/leaves.h"
 
+#include <algorithm>
+
 namespace assay {
 namespace {
 
@@ -19,6 +21,16 @@ std::vector<Leaf> CutLeaves(uint64_t columns) {
   std::vector<Leaf> out(count);
   for (uint64_t l = 0; l < count; ++l) {
     out[l] = {Share(columns, l, count), Share(columns, l + 1, count)};
+  }
+  return out;
+}
+
+std::vector<Leaf> CutLeavesInChunks(uint64_t columns, uint64_t chunk) {
+  std::vector<Leaf> out;
+  for (uint64_t begin = 0; begin < columns; begin += chunk) {
+    for (const Leaf& leaf : CutLeaves(std::min(chunk, columns - begin))) {
+      out.push_back({begin + leaf.begin, begin + leaf.end});
+    }
   }
   return out;
 }

@@ -23,6 +23,8 @@ struct Leaf {
 };
 
 std::vector<Leaf> CutLeaves(uint64_t columns);
+// Each chunk of that many columns (the last may be shorter) cut so by itself.
+std::vector<Leaf> CutLeavesInChunks(uint64_t columns, uint64_t chunk);
 
 // Leaves [first, last) of rank `rank` of `size`; may be empty when there are fewer leaves than
 // ranks.

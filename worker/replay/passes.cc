@@ -1,6 +1,7 @@
 #include "worker/replay/passes.h"
 
 #include "storage/base/macros.h"
+#include "worker/replay/torch_sums.h"
 
 namespace assay {
 namespace {
@@ -90,6 +91,10 @@ absl::StatusOr<std::vector<SideRow>> FinishFirstPass(const TileRows& tile,
     out[item] =
         CombineSide(job.leaves, std::span(all).subspan(item * job.leaves.size(), job.leaves.size()),
                     tile.observed(item % tile.rows()));
+    if (!job.plan->vocab_chunk || out[item].bad >= 0) continue;
+    out[item].torch_log_z =
+        TorchLogZ(job.leaves, std::span(all).subspan(item * job.leaves.size(), job.leaves.size()),
+                  *job.plan->vocab_chunk);
   }
   return out;
 }
@@ -150,7 +155,11 @@ absl::StatusOr<std::vector<PairSums>> SecondPass(Tile& tile, const std::vector<S
               &partials[(c * rows + row) * own_leaves + leaf]);
     }
   });
-  return FinishSecondPass(tile, partials, collective);
+  ASSAY_ASSIGN_OR_RETURN(std::vector<PairSums> sums, FinishSecondPass(tile, partials, collective));
+  if (job.plan->vocab_chunk) {
+    ASSAY_RETURN_IF_ERROR(ReplaceByTorchSums(tile, sides, pool, collective, &sums));
+  }
+  return sums;
 }
 
 }  // namespace assay

@@ -130,7 +130,10 @@ struct ReplayPlan {
   uint64_t row_tile = 64;  // rows of a context computed together; 0 = the whole context
   std::optional<uint64_t> valid_vocab;  // only the first so many columns exist
   std::optional<double> softcap;        // cap * tanh(logit / cap), once, in fp64; > 0
-  bool allow_infinite = false;          // allow KL(ref || cand) = +inf instead of refusing the unit
+  // torch-bf16 only: kl_ref_cand and jsd_bits by the published float32 steps over chunks of so many
+  // columns (torch_sums.h); they can be negative then.
+  std::optional<uint64_t> vocab_chunk;
+  bool allow_infinite = false;  // allow KL(ref || cand) = +inf instead of refusing the unit
   std::vector<ReplayHead> heads;
   std::vector<ReplayOperand> operands;
   std::vector<ReplayContext> contexts;
