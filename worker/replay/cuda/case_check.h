@@ -19,7 +19,8 @@ absl::StatusOr<ReplayResult> RunOnDevices(ReplayPlan plan,
 
 // What is wrong with the answer or refusal to a case of tests/data/metric/index.json (policy
 // exact), or
-// "". `worst` grows to the largest error relative to max(|value|, 1e-6) where logits are exact.
+// "". `worst` grows to the largest error relative to max(|value|, 1e-6) (delta_p: 1e-3) where
+// logits are exact.
 std::string CheckCase(const Json& test_case, const absl::StatusOr<ReplayResult>& result,
                       double* worst);
 

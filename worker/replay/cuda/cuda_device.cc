@@ -17,10 +17,8 @@
 namespace assay::cuda {
 namespace {
 
-struct Head {
-  DeviceBuffer weights;  // bf16 [padded own columns, padded width]
-  DeviceBuffer bias;     // fp32 [own columns]
-};
+// Rows of a tile: enough to fill a GPU, few enough for pinned memory to stay small.
+constexpr uint64_t kRowsMax = 4096;
 
 struct Slot {
   std::vector<PinnedBuffer> staging;  // by operand
@@ -57,7 +55,7 @@ class CudaDevice : public ReplayDevice {
  private:
   absl::Status Use() { return CheckCuda(cudaSetDevice(index_), "cudaSetDevice"); }
   absl::Status BringHeads();
-  absl::Status BringHead(const ReplayHead& head, Head* out);
+  absl::Status BringHead(const ReplayHead& head, DeviceBuffer* out);
   absl::Status MakeRoom(Slot* slot);
   absl::Status Upload(Slot* slot);
   absl::Status Multiply(Slot* slot);
@@ -73,8 +71,11 @@ class CudaDevice : public ReplayDevice {
   Stream up_, compute_, down_, read_;
   const Job* job_ = nullptr;
   uint64_t rows_max_ = 0;
-  std::map<std::string, std::shared_ptr<Head>> kept_;
-  std::vector<std::shared_ptr<Head>> heads_;  // by head index
+  // Weights: bf16 [padded own columns, padded width]; those with a cache key by it, and by head
+  // index.
+  std::map<std::string, std::shared_ptr<DeviceBuffer>> kept_;
+  std::vector<std::shared_ptr<DeviceBuffer>> heads_;
+  std::vector<DeviceBuffer> biases_;  // by head index: fp32 [own columns]
   DeviceBuffer leaf_begin_, places_, place_values_;
   Slot slots_[kDeviceSlots];
   DeviceTimes times_;
@@ -146,7 +147,7 @@ absl::StatusOr<uint64_t> CudaDevice::RowsThatFit(const Job& job) {
       kDeviceSlots * (job.sources.size() * (columns * 4 + leaves * sizeof(SideLeaf)) +
                       job.comparisons.size() * leaves * sizeof(PairLeaf) + 4096);
   const uint64_t rows = available / row / kPadRows * kPadRows;
-  return std::max<uint64_t>(rows, kPadRows);
+  return std::clamp<uint64_t>(rows, kPadRows, kRowsMax);
 }
 
 absl::Status CudaDevice::Begin(const Job& job, uint64_t rows_max) {
@@ -171,8 +172,9 @@ absl::Status CudaDevice::Begin(const Job& job, uint64_t rows_max) {
 
 absl::Status CudaDevice::BringHeads() {
   const ReplayPlan& plan = *job_->plan;
-  std::map<std::string, std::shared_ptr<Head>> kept;
+  std::map<std::string, std::shared_ptr<DeviceBuffer>> kept;
   heads_.assign(plan.heads.size(), nullptr);
+  biases_.resize(plan.heads.size());
   const auto key_of = [&](const ReplayHead& head) {
     return head.cache_key.empty()
                ? ""
@@ -189,34 +191,36 @@ absl::Status CudaDevice::BringHeads() {
     if (!source.head || heads_[*source.head] != nullptr) continue;
     const ReplayHead& head = plan.heads[*source.head];
     const std::string key = key_of(head);
-    std::shared_ptr<Head>& mine = heads_[*source.head];
+    std::shared_ptr<DeviceBuffer>& mine = heads_[*source.head];
     if (const auto known = kept_.find(key); !key.empty() && known != kept_.end()) {
       mine = known->second;
     } else {
-      mine = std::make_shared<Head>();
+      mine = std::make_shared<DeviceBuffer>();
       ASSAY_RETURN_IF_ERROR(BringHead(head, mine.get()));
       if (!key.empty()) kept_[key] = mine;
     }
     if (head.bias.empty() || job_->own_columns() == 0) continue;
-    ASSAY_RETURN_IF_ERROR(mine->bias.Reserve(job_->own_columns() * 4));
+    ASSAY_RETURN_IF_ERROR(biases_[*source.head].Reserve(job_->own_columns() * 4));
     ASSAY_RETURN_IF_ERROR(
-        CheckCuda(cudaMemcpy(mine->bias.as<>(), head.bias.data() + job_->own_begin,
+        CheckCuda(cudaMemcpy(biases_[*source.head].as<>(), head.bias.data() + job_->own_begin,
                              job_->own_columns() * 4, cudaMemcpyHostToDevice),
                   "bringing a bias"));
   }
   return absl::OkStatus();
 }
 
-absl::Status CudaDevice::BringHead(const ReplayHead& head, Head* out) {
+absl::Status CudaDevice::BringHead(const ReplayHead& head, DeviceBuffer* out) {
   const uint64_t columns = job_->own_columns(), width = Padded(head.hidden, kPadWidth);
   if (columns == 0) return absl::OkStatus();
   const uint64_t bytes = stride() * width * 2;
-  ASSAY_RETURN_IF_ERROR(out->weights.Reserve(bytes));
-  ASSAY_RETURN_IF_ERROR(CheckCuda(cudaMemset(out->weights.as<>(), 0, bytes), "cudaMemset"));
+  ASSAY_RETURN_IF_ERROR(out->Reserve(bytes));
+  ASSAY_RETURN_IF_ERROR(CheckCuda(cudaMemset(out->as<>(), 0, bytes), "cudaMemset"));
   const uint8_t* const from = head.bytes.data() + job_->own_begin * head.hidden * 2;
-  return CheckCuda(cudaMemcpy2D(out->weights.as<>(), width * 2, from, head.hidden * 2,
-                                head.hidden * 2, columns, cudaMemcpyHostToDevice),
-                   "bringing a head");
+  ASSAY_RETURN_IF_ERROR(CheckCuda(cudaMemcpy2D(out->as<>(), width * 2, from, head.hidden * 2,
+                                               head.hidden * 2, columns, cudaMemcpyHostToDevice),
+                                  "bringing a head"));
+  if (head.release) head.release({from, columns * head.hidden * 2});
+  return absl::OkStatus();
 }
 
 absl::Status CudaDevice::MakeRoom(Slot* slot) {
@@ -254,7 +258,7 @@ LogitRule CudaDevice::RuleOf(size_t source) const {
   if (!job_->sources[source].head) return rule;
   const size_t h = *job_->sources[source].head;
   rule.scale = job_->plan->heads[h].scale;
-  if (!job_->plan->heads[h].bias.empty()) rule.bias = heads_[h]->bias.as<float>();
+  if (!job_->plan->heads[h].bias.empty()) rule.bias = biases_[h].as<float>();
   return rule;
 }
 
@@ -294,7 +298,7 @@ absl::Status CudaDevice::Multiply(Slot* slot) {
     const Source& source = job_->sources[s];
     if (source.head) {
       ASSAY_RETURN_IF_ERROR(blas_->Multiply(slot->hidden[source.operand].as<>(),
-                                            heads_[*source.head]->weights.as<>(),
+                                            heads_[*source.head]->as<>(),
                                             slot->logits[s].as<float>(), rows, stride(),
                                             Padded(WidthOf(source), kPadWidth), compute_.get()));
       continue;
