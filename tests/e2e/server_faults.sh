@@ -6,6 +6,7 @@ suite=$(tiny_suite)
 
 note "a port in use"
 start_coordinator one "$WORK/one" --listen 127.0.0.1:0
+one=$COORDINATOR_PID
 address=$(head -n 1 "$WORK/one.ready")
 run 1 "$BIN/assayd" --data "$WORK/two" --listen "$address"
 grep -q PORT_IN_USE "$WORK/stderr" || fail "the second assayd does not say PORT_IN_USE"
@@ -63,8 +64,8 @@ background score "$BIN/assay" score --server "$address" --reference "$TINY" \
 score=$PID
 accepted() { "$BIN/assay" runs --server "$address" --json 2>/dev/null | grep -q '"runs/'; }
 within 30 accepted || fail "the run was not accepted"
-kill -KILL "$COORDINATOR_PID"
-wait "$COORDINATOR_PID" 2>/dev/null || true
+kill -KILL "$one"
+wait "$one" 2>/dev/null || true
 rm -f "$WORK/one.ready"
 start_coordinator one "$WORK/one" --listen "$address"
 worker
