@@ -24,10 +24,10 @@ struct ModelCommand {
 absl::StatusOr<int> AddModel(const ModelCommand& command, CliContext& context) {
   ASSAY_ASSIGN_OR_RETURN(LocalModel model, ParseModelArgument(command.model));
   if (!model.remote_name.empty()) {
-    return UsageError("MODEL_NOT_LOCAL",
-                      fmt::format("{} names a model that is registered already; give a file or "
-                                  "folder",
-                                  command.model));
+    return InvalidError("MODEL_NOT_LOCAL",
+                        fmt::format("{} names a model that is registered already; give a file or "
+                                    "folder",
+                                    command.model));
   }
   ASSAY_ASSIGN_OR_RETURN(const auto digests, DigestCache::Open(""));
   context.progress().Begin("check model", "");
@@ -69,8 +69,9 @@ absl::StatusOr<int> ListModels(const ModelCommand& command, CliContext& context)
 }  // namespace
 
 void AddModelCommand(CLI::App& app, CliContext& context) {
-  CLI::App* model = app.add_subcommand("model", "Register and list models");
-  model->require_subcommand(1);
+  CLI::App* model = AddGroup(app, "model", "Register and list models",
+                             "  assay model add base.gguf --server coordinator:7070\n"
+                             "  assay model list --server coordinator:7070\n");
   auto command = std::make_shared<ModelCommand>();
   CLI::App* add = AddCommand(
       *model, context, "add",

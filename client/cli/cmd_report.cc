@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
+#include "storage/base/out_folder.h"
 #include "storage/base/status.h"
 #include "storage/report/candidate_files.h"
 #include "storage/report/report.h"
@@ -83,6 +84,7 @@ absl::StatusOr<int> ShowReceipt(const SealedCommand& command, CliContext& contex
 }
 
 absl::StatusOr<int> FetchOneReport(const SealedCommand& command, CliContext& context) {
+  ASSAY_RETURN_IF_ERROR(CheckCanWriteFolder(command.out));
   ASSAY_ASSIGN_OR_RETURN(const auto session,
                          Session::OpenToRead(command.session, "assay report fetch"));
   const std::string name = FullName("reports", command.name);
@@ -103,6 +105,10 @@ absl::StatusOr<int> FetchOneReport(const SealedCommand& command, CliContext& con
 }
 
 absl::StatusOr<int> FetchOneReceipt(const SealedCommand& command, CliContext& context) {
+  if (IsDirectory(command.out)) {
+    return InvalidError("OUT_INVALID", command.out + " is a folder; give --out a file to write");
+  }
+  ASSAY_RETURN_IF_ERROR(CheckCanWriteFolder(DirName(command.out)));
   ASSAY_ASSIGN_OR_RETURN(const auto session,
                          Session::OpenToRead(command.session, "assay receipt fetch"));
   const std::string name = FullName("receipts", command.name);
@@ -130,8 +136,9 @@ CLI::App* AddOne(CLI::App& parent, CliContext& context, const std::string& name,
 }  // namespace
 
 void AddReportCommand(CLI::App& app, CliContext& context) {
-  CLI::App* report = app.add_subcommand("report", "List, show and fetch sealed reports");
-  report->require_subcommand(1);
+  CLI::App* report = AddGroup(app, "report", "List, show, fetch and compare reports",
+                              "  assay report list\n"
+                              "  assay report fetch reports/1a2b... --out result\n");
   auto command = std::make_shared<SealedCommand>();
   AddOne(*report, context, "list", "List reports", "  assay report list\n", ListReports, command,
          nullptr);
@@ -150,8 +157,9 @@ void AddReportCommand(CLI::App& app, CliContext& context) {
 }
 
 void AddReceiptCommand(CLI::App& app, CliContext& context) {
-  CLI::App* receipt = app.add_subcommand("receipt", "List, show and fetch receipts");
-  receipt->require_subcommand(1);
+  CLI::App* receipt = AddGroup(app, "receipt", "List, show and fetch receipts",
+                               "  assay receipt list\n"
+                               "  assay receipt fetch receipts/1a2b... --out receipt.json\n");
   auto command = std::make_shared<SealedCommand>();
   AddOne(*receipt, context, "list", "List receipts", "  assay receipt list\n", ListReceipts,
          command, nullptr);

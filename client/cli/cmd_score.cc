@@ -12,6 +12,7 @@
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/report/numeric_policy.h"
 
 namespace assay {
 namespace {
@@ -85,10 +86,9 @@ absl::StatusOr<int> Finish(const ScoreCommand& command, const Json& run, Session
     const absl::Status error = StatusFromErrorJson(run["error"]);
     return error.ok() ? InternalError("RUN_FAILED", "the run failed without saying why") : error;
   }
-  context.progress().Begin("fetch results", "candidates");
   ASSAY_ASSIGN_OR_RETURN(const FetchedRun fetched,
                          FetchRun(&session->client(), run, command.out, [&](size_t done, size_t n) {
-                           context.progress().Update(done, n);
+                           context.progress().Update("fetch results", "candidates", done, n);
                          }));
   context.progress().End();
   session->Stop();
@@ -105,10 +105,12 @@ absl::StatusOr<int> Finish(const ScoreCommand& command, const Json& run, Session
 
 absl::StatusOr<int> RunScore(const ScoreCommand& command, CliContext& context) {
   const ScoreOptions& options = command.options;
-  ASSAY_ASSIGN_OR_RETURN(const ScoreInputs inputs, ReadScoreInputs(options, context));
+  ASSAY_ASSIGN_OR_RETURN(ScoreInputs inputs, ParseScoreInputs(options));
   std::vector<std::string> labels;
   for (const LabelledModel& candidate : inputs.candidates) labels.push_back(candidate.label);
   ASSAY_RETURN_IF_ERROR(CheckOutFolder(command.out, labels));
+  ASSAY_RETURN_IF_ERROR(CheckOutPolicy(command.out, options.policy));
+  ASSAY_RETURN_IF_ERROR(ReadScoreInputs(options, &inputs, context));
   std::string where = options.session.server;
   if (where.empty()) {
     ASSAY_ASSIGN_OR_RETURN(const std::string data_dir, ResolveDataDir(options.session.data));

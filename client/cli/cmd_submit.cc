@@ -11,7 +11,8 @@ namespace assay {
 namespace {
 
 absl::StatusOr<int> RunSubmit(const ScoreOptions& options, CliContext& context) {
-  ASSAY_ASSIGN_OR_RETURN(const ScoreInputs inputs, ReadScoreInputs(options, context));
+  ASSAY_ASSIGN_OR_RETURN(ScoreInputs inputs, ParseScoreInputs(options));
+  ASSAY_RETURN_IF_ERROR(ReadScoreInputs(options, &inputs, context));
   ASSAY_ASSIGN_OR_RETURN(const auto session, Session::Open(options.session, "assay submit", {}));
   ASSAY_ASSIGN_OR_RETURN(const Json run, CreateScoreRun(options, inputs, session.get(), context));
   const std::string name = run.value("name", "");

@@ -79,7 +79,12 @@ absl::StatusOr<int> InspectSuite(const SuiteCommand& command, CliContext& contex
     rows.push_back({stratum.value("stratum", ""), stratum["contexts"].dump(),
                     stratum["source_clusters"].dump()});
   }
-  context.Print(text + TextTable({"STRATUM", "CONTEXTS", "CLUSTERS"}, rows));
+  text += "\n" + TextTable({"STRATUM", "CONTEXTS", "CLUSTERS"}, rows);
+  rows.clear();
+  for (const Json& partition : json["partitions"]) {
+    rows.push_back({partition.value("partition", ""), partition["contexts"].dump()});
+  }
+  context.Print(text + "\n" + TextTable({"PARTITION", "CONTEXTS"}, rows));
   return kExitSuccess;
 }
 
@@ -115,8 +120,9 @@ absl::StatusOr<int> ListSuites(const SuiteCommand& command, CliContext& context)
 }  // namespace
 
 void AddSuiteCommand(CLI::App& app, CliContext& context) {
-  CLI::App* suite = app.add_subcommand("suite", "Inspect, register and list suites");
-  suite->require_subcommand(1);
+  CLI::App* suite = AddGroup(app, "suite", "Inspect, register and list suites",
+                             "  assay suite inspect panel/suite\n"
+                             "  assay suite add panel/suite --server coordinator:7070\n");
   auto command = std::make_shared<SuiteCommand>();
   CLI::App* inspect =
       AddCommand(*suite, context, "inspect", "Verify a suite folder and say what is in it",

@@ -4,6 +4,7 @@
 
 #include "client/cli/commands.h"
 #include "storage/base/files.h"
+#include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "storage/seal/verify.h"
 
@@ -20,14 +21,21 @@ absl::StatusOr<int> RunVerify(const VerifyOptions& options, CliContext& context)
                                              " does not exist; give the folder that "
                                              "assay score wrote, or a receipt.json");
   }
-  if (!options.key.empty() && !FileExists(options.key)) {
-    return NotFoundError("FILE_MISSING", options.key +
-                                             " does not exist; --key takes a public key "
-                                             "in PEM form, such as key.pub");
+  if (!options.key.empty()) {
+    if (!FileExists(options.key)) {
+      return NotFoundError("FILE_MISSING", options.key +
+                                               " does not exist; --key takes a public key "
+                                               "in PEM form, such as key.pub");
+    }
+    ASSAY_RETURN_IF_ERROR(Annotate(PublicKey::FromFile(options.key).status(), "--key"));
   }
   const Verification verification = VerifyDirectory(options.path, options.key);
+  for (const Gate& gate : verification.gates) {
+    // Nothing was checked, so nothing is wrong but the path.
+    if (gate.reason == "NOTHING_TO_VERIFY") return NotFoundError(gate.reason, gate.message);
+  }
   context.PrintJson(verification.ToJson());
-  context.Print(verification.ToText());
+  context.Print(context.quiet ? verification.ToBriefText() : verification.ToText());
   switch (verification.verdict) {
     case Verdict::kValid:
       return kExitSuccess;
@@ -46,10 +54,12 @@ void AddVerifyCommand(CLI::App& app, CliContext& context) {
   CLI::App* command = AddCommand(
       app, context, "verify",
       "Check receipts, and everything beside them, with no server: signatures, log proofs,\n"
-      "digests, statistics recomputed. Without --key a good receipt is \"valid for an unknown\n"
-      "key\" (exit code 6); anything wrong is exit code 5.",
+      "digests, statistics and summaries recomputed. Files that a result does not consist of are\n"
+      "listed as not covered. Without --key a good receipt is \"valid for an unknown key\" (exit\n"
+      "code 6); anything wrong is exit code 5.",
       "  assay verify result --key lab.pub\n"
       "  assay verify result/int4/receipt.json --key result/key.pub\n");
+  command->get_option("--quiet")->description("Print only what failed and the verdict");
   command->add_option("PATH", options->path, "Result folder, candidate folder or receipt")
       ->required();
   command->add_option("--key", options->key, "Public key that you trust, PEM");

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "client/cli/commands.h"
+#include "client/cli/unknown_words.h"
 #include "fmt/format.h"
 #include "storage/base/status.h"
 
@@ -26,7 +27,12 @@ void CliContext::PrintJson(const Json& document) {
 }
 
 void CliContext::Warn(std::string_view sentence) {
-  progress_.Note(fmt::format("assay: warning: {}", sentence));
+  const std::string line = fmt::format("assay: warning: {}", sentence);
+  if (quiet) {
+    err_ << line << "\n" << std::flush;
+  } else {
+    progress_.Note(line);
+  }
 }
 
 int CliContext::PrintError(const absl::Status& status) {
@@ -68,8 +74,16 @@ CLI::App* AddCommand(CLI::App& parent, CliContext& context, const std::string& n
   CLI::App* command = parent.add_subcommand(name, description);
   command->add_flag("--json", context.json, "Print one JSON document on standard output");
   command->add_flag("--quiet", context.quiet, "Print no progress lines");
-  if (!examples.empty()) command->footer("Examples:\n" + examples);
+  command->footer("Examples:\n" + examples);
   return command;
+}
+
+CLI::App* AddGroup(CLI::App& parent, const std::string& name, const std::string& description,
+                   const std::string& examples) {
+  CLI::App* group = parent.add_subcommand(name, description);
+  group->require_subcommand(1);
+  group->footer("Examples:\n" + examples);  // in place of the parent's, which it would inherit
+  return group;
 }
 
 void OnRun(CLI::App* command, CliContext& context, CommandAction action) {
@@ -135,8 +149,12 @@ int RunCli(int argc, const char* const* argv, std::ostream& out, std::ostream& e
     return kExitSuccess;
   } catch (const CLI::ParseError& error) {
     context.json = AsksForJson(argc, argv);
-    return context.PrintError(UsageError(
-        "BAD_USAGE", fmt::format("{}; see {} --help", error.what(), FindChosen(app).FullName())));
+    const Chosen chosen = FindChosen(app);
+    // What is required may be missing because it was misspelt: that is said first.
+    const std::string unknown = DescribeUnknown(app);
+    return context.PrintError(InvalidError(
+        "BAD_USAGE", fmt::format("{}; see {} --help", unknown.empty() ? error.what() : unknown,
+                                 chosen.FullName())));
   }
   return context.Run();
 }

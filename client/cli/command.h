@@ -50,7 +50,7 @@ class CliContext {
   void Print(std::string_view text);
   // The one document of --json, indented; nothing without --json.
   void PrintJson(const Json& document);
-  // "assay: warning: <sentence>" on err().
+  // "assay: warning: <sentence>" on err(), with --quiet too.
   void Warn(std::string_view sentence);
   // "assay: error [REASON]: sentence" on err(); with --json also {"error":{...}} on out(). Returns
   // ExitCodeOf(status).
@@ -74,6 +74,10 @@ Json ErrorJson(const absl::Status& status);
 // Adds a subcommand with --json, --quiet and a footer of examples (each line "  assay ...").
 CLI::App* AddCommand(CLI::App& parent, CliContext& context, const std::string& name,
                      const std::string& description, const std::string& examples);
+
+// A command that only holds subcommands, with examples of them.
+CLI::App* AddGroup(CLI::App& parent, const std::string& name, const std::string& description,
+                   const std::string& examples);
 
 // Has `action` run when `command` is the one chosen.
 void OnRun(CLI::App* command, CliContext& context, CommandAction action);

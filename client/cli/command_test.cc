@@ -64,8 +64,14 @@ TEST(RunCliTest, VersionAsJson) {
 
 TEST(ExitCodeTest, ByClass) {
   EXPECT_EQ(ExitCodeOf(absl::OkStatus()), 0);
-  EXPECT_EQ(ExitCodeOf(UsageError("LABEL_DUPLICATE", "x")), 2);
-  EXPECT_EQ(ExitCodeOf(Annotate(UsageError("LABEL_DUPLICATE", "x"), "y")), 2);
+  // What was typed wrong is bad usage, whoever notices it and with whatever code.
+  for (const char* reason : {"LABEL_DUPLICATE", "LABEL_UNKNOWN", "TRANSFORM_INVALID",
+                             "POLICY_UNKNOWN", "REPLAY_POLICY_UNKNOWN"}) {
+    EXPECT_EQ(ExitCodeOf(InvalidError(reason, "x")), 2) << reason;
+    EXPECT_EQ(ExitCodeOf(Annotate(InternalError(reason, "x"), "y")), 2) << reason;
+  }
+  EXPECT_EQ(ExitCodeOf(UnavailableError("OUT_BUSY", "x")), 3);
+  EXPECT_EQ(ExitCodeOf(PreconditionError("OUT_BUSY", "x")), 3);
   EXPECT_EQ(ExitCodeOf(InvalidError("A", "x")), 3);
   EXPECT_EQ(ExitCodeOf(NotFoundError("A", "x")), 3);
   EXPECT_EQ(ExitCodeOf(PreconditionError("A", "x")), 3);

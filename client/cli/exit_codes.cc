@@ -1,23 +1,37 @@
 #include "client/cli/exit_codes.h"
 
-#include "absl/strings/cord.h"
+#include <algorithm>
+#include <string_view>
+
 #include "storage/base/status.h"
 
 namespace assay {
 namespace {
 
-constexpr char kUsagePayload[] = "assay/usage";
+struct ReasonClass {
+  std::string_view reason;
+  int exit_code;
+};
+
+// Reasons whose class their code does not tell: what was typed is wrong, wherever it is noticed.
+constexpr ReasonClass kByReason[] = {
+    {"ADDRESS_INVALID", kExitBadUsage},       {"BAD_USAGE", kExitBadUsage},
+    {"DATA_DIR_UNKNOWN", kExitBadUsage},      {"GROUP_OPTIONS_INVALID", kExitBadUsage},
+    {"HEADS_INVALID", kExitBadUsage},         {"LABEL_DUPLICATE", kExitBadUsage},
+    {"LABEL_INVALID", kExitBadUsage},         {"LABEL_UNKNOWN", kExitBadUsage},
+    {"MODEL_NOT_LOCAL", kExitBadUsage},       {"MODEL_SPEC_INVALID", kExitBadUsage},
+    {"NAME_INVALID", kExitBadUsage},          {"OUT_BUSY", kExitRefusedInput},
+    {"POLICY_UNKNOWN", kExitBadUsage},        {"REPLAY_BACKEND_UNKNOWN", kExitBadUsage},
+    {"REPLAY_POLICY_UNKNOWN", kExitBadUsage}, {"TRANSFORM_INVALID", kExitBadUsage},
+};
 
 }  // namespace
 
-absl::Status UsageError(std::string_view reason, std::string_view message) {
-  absl::Status status = InvalidError(reason, message);
-  status.SetPayload(kUsagePayload, absl::Cord("1"));
-  return status;
-}
-
 int ExitCodeOf(const absl::Status& status) {
-  if (status.GetPayload(kUsagePayload).has_value()) return kExitBadUsage;
+  const std::string reason = ReasonOf(status);
+  const auto* row = std::find_if(std::begin(kByReason), std::end(kByReason),
+                                 [&](const ReasonClass& entry) { return entry.reason == reason; });
+  if (row != std::end(kByReason)) return row->exit_code;
   switch (status.code()) {
     case absl::StatusCode::kOk:
       return kExitSuccess;

@@ -3,8 +3,6 @@
 #ifndef ASSAY_CLIENT_CLI_EXIT_CODES_H_
 #define ASSAY_CLIENT_CLI_EXIT_CODES_H_
 
-#include <string_view>
-
 #include "absl/status/status.h"
 
 namespace assay {
@@ -18,13 +16,10 @@ inline constexpr int kExitVerificationFailed = 5;  // a receipt or a file is not
 inline constexpr int kExitUnknownKey = 6;          // valid, but for a key that was not given
 inline constexpr int kExitInterrupted = 130;
 
-// An INVALID_ARGUMENT error about the command line: exits with kExitBadUsage instead of
-// kExitRefusedInput.
-absl::Status UsageError(std::string_view reason, std::string_view message);
-
-// The exit code for an error: usage errors 2; INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS,
-// FAILED_PRECONDITION, OUT_OF_RANGE, UNIMPLEMENTED, PERMISSION_DENIED and DATA_LOSS 3; CANCELLED
-// 130; everything else 1. OK gives 0.
+// The exit code for an error. A reason token has one class, whichever command or program finds the
+// fault: those that the table in exit_codes.cc lists by their reason, all others by their code
+// (INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION, OUT_OF_RANGE, UNIMPLEMENTED,
+// PERMISSION_DENIED and DATA_LOSS 3; CANCELLED 130; everything else 1). OK gives 0.
 int ExitCodeOf(const absl::Status& status);
 
 }  // namespace assay

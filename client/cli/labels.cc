@@ -2,7 +2,6 @@
 
 #include <cctype>
 
-#include "client/cli/exit_codes.h"
 #include "fmt/format.h"
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
@@ -13,11 +12,6 @@ namespace assay {
 namespace {
 
 constexpr std::string_view kGguf = ".gguf";
-
-// `status` with its reason and sentence as an error of usage.
-absl::Status AsUsage(const absl::Status& status) {
-  return status.ok() ? status : UsageError(ReasonOf(status), MessageOf(status));
-}
 
 }  // namespace
 
@@ -40,19 +34,11 @@ std::string DefaultLabel(const LocalModel& model) {
 }
 
 absl::StatusOr<LabelledModel> ParseLabelledModel(std::string_view text) {
+  ASSAY_ASSIGN_OR_RETURN(const LabelledText split, SplitLabel(text));
   LabelledModel labelled;
-  const size_t equals = text.find('=');
-  const std::string whole(text);
-  const bool has_label = equals != std::string_view::npos &&
-                         text.substr(0, equals).find_first_of("/@") == std::string_view::npos &&
-                         !FileExists(whole) && !IsDirectory(whole);
-  if (has_label) {
-    labelled.label = text.substr(0, equals);
-    text.remove_prefix(equals + 1);
-  }
-  ASSAY_ASSIGN_OR_RETURN(labelled.model, ParseModelArgument(text));
-  if (!has_label) labelled.label = DefaultLabel(labelled.model);
-  ASSAY_RETURN_IF_ERROR(AsUsage(CheckLabel(labelled.label)));
+  ASSAY_ASSIGN_OR_RETURN(labelled.model, ParseModelArgument(split.value));
+  labelled.label = split.label.empty() ? DefaultLabel(labelled.model) : split.label;
+  ASSAY_RETURN_IF_ERROR(CheckLabel(labelled.label));
   return labelled;
 }
 
@@ -62,10 +48,10 @@ absl::StatusOr<std::vector<LabelledModel>> ParseCandidates(const std::vector<std
     ASSAY_ASSIGN_OR_RETURN(LabelledModel candidate, ParseLabelledModel(text));
     for (const LabelledModel& other : candidates) {
       if (other.label != candidate.label) continue;
-      return UsageError("LABEL_DUPLICATE",
-                        fmt::format("the candidates {} and {} are both called {}; give each its "
-                                    "own name as LABEL=MODEL",
-                                    other.model.text, candidate.model.text, other.label));
+      return InvalidError("LABEL_DUPLICATE",
+                          fmt::format("the candidates {} and {} are both called {}; give each its "
+                                      "own name as LABEL=MODEL",
+                                      other.model.text, candidate.model.text, other.label));
     }
     candidates.push_back(std::move(candidate));
   }

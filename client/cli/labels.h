@@ -17,16 +17,15 @@ struct LabelledModel {
   LocalModel model;
 };
 
-// [LABEL=]MODEL[@TRANSFORM]. What stands before the first '=' is a label unless it holds '/' or '@'
-// or the whole text is an existing path. LABEL_INVALID (usage) for a label that is none;
-// MODEL_SPEC_INVALID, TRANSFORM_INVALID.
+// [LABEL=]MODEL[@TRANSFORM], split as SplitLabel does. LABEL_INVALID, MODEL_SPEC_INVALID,
+// TRANSFORM_INVALID.
 absl::StatusOr<LabelledModel> ParseLabelledModel(std::string_view text);
 
 // File or folder name; with a transform the name without ".gguf" and the transform's text, as in
 // "model-rtn-bits4-group32". Characters that no label has become '-'.
 std::string DefaultLabel(const LocalModel& model);
 
-// Parses all; LABEL_DUPLICATE (usage) names both models of a label given twice.
+// Parses all; LABEL_DUPLICATE names both models of a label given twice.
 absl::StatusOr<std::vector<LabelledModel>> ParseCandidates(const std::vector<std::string>& texts);
 
 }  // namespace assay

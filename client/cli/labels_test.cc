@@ -51,7 +51,8 @@ TEST(LabelsTest, RegisteredModels) {
 }
 
 TEST(LabelsTest, WrongLabelsAreBadUsage) {
-  for (const char* text : {"a b=m.gguf", "=m.gguf", "..=m.gguf", "summary.json=m.gguf"}) {
+  for (const char* text : {"a b=m.gguf", "a b=m.gguf@awq", "a/b=/dev/null", "a@b=/dev/null@awq",
+                           "=m.gguf", "..=m.gguf", "summary.json=m.gguf"}) {
     const auto parsed = ParseLabelledModel(text);
     EXPECT_EQ(ReasonOf(parsed.status()), "LABEL_INVALID") << text;
     EXPECT_EQ(ExitCodeOf(parsed.status()), kExitBadUsage) << text;

@@ -37,19 +37,25 @@ void ProgressPrinter::Note(std::string_view line) {
 }
 
 void ProgressPrinter::Begin(std::string_view name, std::string_view unit, uint64_t already_done) {
+  Start(name, unit, already_done, 0);
+}
+
+void ProgressPrinter::Start(std::string_view name, std::string_view unit, uint64_t done,
+                            uint64_t total) {
   End();
   active_ = true;
   name_ = name;
   unit_ = unit;
-  start_done_ = done_ = already_done;
-  total_ = 0;
-  start_ms_ = clock_->MonotonicMillis();
-  Draw(false, "");
+  start_done_ = done_ = done;
+  total_ = total;
+  start_ms_ = last_draw_ms_ = clock_->MonotonicMillis();
+  // A log needs no line of the start for work that was done when first heard of, or resumed.
+  if (terminal_ || done == 0 || done < total) Draw(false, "");
 }
 
 void ProgressPrinter::Update(std::string_view name, std::string_view unit, uint64_t done,
                              uint64_t total) {
-  if (!active_ || name_ != name) Begin(name, unit, done);
+  if (!active_ || name_ != name) Start(name, unit, done, total);
   Update(done, total);
 }
 
@@ -63,7 +69,9 @@ void ProgressPrinter::Update(uint64_t done, uint64_t total) {
 
 void ProgressPrinter::End(std::string_view remark) {
   if (!active_) return;
-  Draw(true, remark);
+  const bool nothing_new = !terminal_ && remark.empty() && done_ == 0 && total_ == 0 &&
+                           clock_->MonotonicMillis() - start_ms_ < 1000;
+  if (!nothing_new) Draw(true, remark);
   active_ = false;
 }
 
@@ -76,7 +84,7 @@ std::string ProgressPrinter::Line(std::string_view remark, bool final) const {
   } else if (done_ > 0) {
     line += fmt::format(" {}", amount(done_));
   }
-  if ((total_ > 0 || done_ > 0) && !bytes) line += fmt::format(" {}", unit_);
+  if ((total_ > 0 || done_ > 0) && !bytes && !unit_.empty()) line += fmt::format(" {}", unit_);
   const int64_t elapsed = clock_->MonotonicMillis() - start_ms_;
   const uint64_t fresh = done_ - std::min(done_, start_done_);
   if (fresh > 0 && elapsed >= 500) {
@@ -90,6 +98,7 @@ std::string ProgressPrinter::Line(std::string_view remark, bool final) const {
   }
   if (final) line += fmt::format("  {}", HumanDuration(elapsed / 1000));
   if (!remark.empty()) line += fmt::format("  {}", remark);
+  line.erase(line.find_last_not_of(' ') + 1);
   return line;
 }
 

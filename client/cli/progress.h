@@ -14,7 +14,8 @@ namespace assay {
 
 // Prints phases one after the other: "capture reference   12/56 contexts  3.1/s  14 s left". On a
 // terminal the line is redrawn in place; otherwise a plain line is written when a phase starts, at
-// most every kPlainIntervalMs, and when it ends. Not thread-safe: callers with threads serialize.
+// most every kPlainIntervalMs, and when it ends, unless that says nothing more than the line of its
+// start. Not thread-safe: callers with threads serialize.
 class ProgressPrinter {
  public:
   static constexpr int64_t kRedrawIntervalMs = 100;
@@ -43,6 +44,7 @@ class ProgressPrinter {
   bool terminal() const { return terminal_; }
 
  private:
+  void Start(std::string_view name, std::string_view unit, uint64_t done, uint64_t total);
   std::string Line(std::string_view remark, bool final) const;
   void Draw(bool final, std::string_view remark);
 

@@ -54,6 +54,27 @@ TEST(ProgressTest, ResumedWorkDoesNotFlatterTheRate) {
   EXPECT_THAT(out.str(), HasSubstr("2.0 MiB/4.0 MiB  51.2 KiB/s  40 s left"));
 }
 
+TEST(ProgressTest, ALogGetsEachLineOnceAndNoTrailingBlanks) {
+  std::ostringstream out;
+  FakeClock clock;
+  ProgressPrinter progress(out, false, false, &clock);
+  progress.Begin("check models", "");
+  progress.End();
+  progress.Update("upload suite", "bytes", 115, 5120);
+  progress.Update("upload suite", "bytes", 5120, 5120);
+  progress.Update("read models", "", 0, 2);
+  progress.Update("read models", "", 2, 2);
+  progress.Update("seal", "", 2, 2);
+  progress.End();
+  EXPECT_EQ(out.str(),
+            "check models\n"
+            "upload suite                 115 B/5.0 KiB\n"
+            "upload suite                 5.0 KiB/5.0 KiB  0 s\n"
+            "read models                  0/2\n"
+            "read models                  2/2  0 s\n"
+            "seal                         2/2  0 s\n");
+}
+
 TEST(ProgressTest, TerminalRedrawsInPlaceAndNotesStayAbove) {
   std::ostringstream out;
   FakeClock clock;

@@ -57,13 +57,9 @@ void RunDisplay::Show() {
     const Counts sum = phases_[shown_].Sum();
     const bool tokens = phases_[shown_].name == "capture" || phases_[shown_].name == "repeat" ||
                         phases_[shown_].name == "replay";
-    if (!begun_)
-      printer_->Begin(PhaseTitle(phases_[shown_].name), tokens ? "tokens" : "", sum.done);
-    begun_ = true;
-    printer_->Update(sum.done, sum.total);
+    printer_->Update(PhaseTitle(phases_[shown_].name), tokens ? "tokens" : "", sum.done, sum.total);
     if (sum.done < sum.total || shown_ + 1 == phases_.size()) return;
     printer_->End();
-    begun_ = false;
     ++shown_;
   }
 }

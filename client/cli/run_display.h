@@ -39,7 +39,6 @@ class RunDisplay {
   ProgressPrinter* const printer_;
   std::vector<Phase> phases_;   // in order of appearance
   size_t shown_ = 0;            // index of the phase on screen
-  bool begun_ = false;          // its line has begun
   std::set<std::string> told_;  // candidates whose end was told
 };
 

@@ -11,6 +11,7 @@
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "storage/format/digest_cache.h"
+#include "storage/report/numeric_policy.h"
 
 namespace assay {
 namespace {
@@ -35,17 +36,13 @@ std::string DigestCachePath() {
 }
 
 absl::Status CheckChoices(const ScoreOptions& options) {
-  if (options.policy != "exact") {
-    return UsageError(
-        "POLICY_UNKNOWN",
-        fmt::format("numeric policy \"{}\" is not known; this version has: exact", options.policy));
-  }
+  ASSAY_RETURN_IF_ERROR(CheckNumericPolicy(options.policy));
   for (const std::string& head : options.heads) {
     if (head == "own" || head == "shared") continue;
-    return UsageError("HEADS_INVALID",
-                      fmt::format("\"{}\" is no head policy; --heads takes own, shared or "
-                                  "own,shared",
-                                  head));
+    return InvalidError("HEADS_INVALID",
+                        fmt::format("\"{}\" is no head policy; --heads takes own, shared or "
+                                    "own,shared",
+                                    head));
   }
   return absl::OkStatus();
 }
@@ -100,7 +97,11 @@ void AddScoreOptions(CLI::App* command, ScoreOptions* options) {
                    "own (as served), shared (body only) or own,shared; default: own, and shared "
                    "where the heads differ")
       ->delimiter(',');
-  command->add_option("--policy", options->policy, "Numeric policy")->capture_default_str();
+  command
+      ->add_option("--policy", options->policy,
+                   "Numeric policy: exact, fp64-audit (slow oracle) or torch-bf16 (logits rounded "
+                   "to bf16, as published numbers were)")
+      ->capture_default_str();
   command
       ->add_option("--unit-contexts", options->unit_contexts,
                    "Contexts per unit of work; never changes a result (0: the default)")
@@ -109,23 +110,28 @@ void AddScoreOptions(CLI::App* command, ScoreOptions* options) {
                     "Compute anew even when the same work is sealed already");
 }
 
-absl::StatusOr<ScoreInputs> ReadScoreInputs(const ScoreOptions& options, CliContext& context) {
+absl::StatusOr<ScoreInputs> ParseScoreInputs(const ScoreOptions& options) {
   ASSAY_RETURN_IF_ERROR(CheckChoices(options));
   ScoreInputs inputs;
   ASSAY_ASSIGN_OR_RETURN(inputs.candidates, ParseCandidates(options.candidates));
   ASSAY_ASSIGN_OR_RETURN(inputs.reference, ParseModelArgument(options.reference));
-  ASSAY_ASSIGN_OR_RETURN(inputs.suite, ReadSuite(options.suite));
-  ASSAY_ASSIGN_OR_RETURN(inputs.selected, SelectContexts(inputs.suite, options.filter));
+  return inputs;
+}
+
+absl::Status ReadScoreInputs(const ScoreOptions& options, ScoreInputs* inputs,
+                             CliContext& context) {
+  ASSAY_ASSIGN_OR_RETURN(inputs->suite, ReadSuite(options.suite));
+  ASSAY_ASSIGN_OR_RETURN(inputs->selected, SelectContexts(inputs->suite, options.filter));
   ASSAY_ASSIGN_OR_RETURN(const auto digests, DigestCache::Open(DigestCachePath()));
-  std::vector<LocalModel*> models = {&inputs.reference};
-  for (LabelledModel& candidate : inputs.candidates) models.push_back(&candidate.model);
+  std::vector<LocalModel*> models = {&inputs->reference};
+  for (LabelledModel& candidate : inputs->candidates) models.push_back(&candidate.model);
   context.progress().Begin("check models", "");
   for (LocalModel* model : models) {
     if (Interrupted()) return InterruptedError("stopped while the models were checked");
     if (model->remote_name.empty()) ASSAY_RETURN_IF_ERROR(DigestModel(digests.get(), model));
   }
   context.progress().End();
-  return inputs;
+  return absl::OkStatus();
 }
 
 std::vector<std::string> ModelRoots(const ScoreInputs& inputs) {

@@ -27,7 +27,7 @@ struct ScoreOptions {
 // --reference, --candidate, --suite, --filter, --heads, --policy, --unit-contexts, --fresh.
 void AddScoreOptions(CLI::App* command, ScoreOptions* options);
 
-// Inputs that were read, checked and digested, before any process is started or asked.
+// Inputs that are read, checked and digested before any process is started or asked.
 struct ScoreInputs {
   LocalModel reference;
   std::vector<LabelledModel> candidates;
@@ -35,9 +35,12 @@ struct ScoreInputs {
   std::vector<size_t> selected;  // contexts that the filter keeps
 };
 
-// Labels, suite, models. FILTER_*, SUITE_*, MODEL_*, LABEL_*, HEADS_INVALID (usage),
-// POLICY_UNKNOWN (usage).
-absl::StatusOr<ScoreInputs> ReadScoreInputs(const ScoreOptions& options, CliContext& context);
+// What the command line alone says: names, labels, choices; nothing is read yet. LABEL_*,
+// MODEL_SPEC_INVALID, TRANSFORM_INVALID, HEADS_INVALID, POLICY_UNKNOWN.
+absl::StatusOr<ScoreInputs> ParseScoreInputs(const ScoreOptions& options);
+
+// Reads the suite and digests the models. FILTER_*, SUITE_*, MODEL_*.
+absl::Status ReadScoreInputs(const ScoreOptions& options, ScoreInputs* inputs, CliContext& context);
 
 // Folders in which embedded workers find the local models.
 std::vector<std::string> ModelRoots(const ScoreInputs& inputs);

@@ -67,6 +67,37 @@ TEST(Summary, TableShowsTheKnownAnswersAndFits) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
 }
 
+TEST(Summary, LongLabelsCanBeToldApartAboveTheTable) {
+  const std::string stem = "SmolLM2-135M-Instruct.Q4_1-rtn-";  // 31 characters, all of a column
+  const Summary summary =
+      Must(BuildSummary({Candidate(stem + "bits8-groupchannel", "int8-channel", ""),
+                         Candidate(stem + "bits4-group32", "int4-g32", "")}));
+  EXPECT_THAT(summary.table, HasSubstr("as served                        " + stem + "  " + stem +
+                                       "\n" + std::string(33, ' ') + "bits8-groupchannel" +
+                                       std::string(15, ' ') + "bits4-group32\n-----"));
+}
+
+TEST(Labels, AreSplitFromFilesOnlyWhereTheyAreLabels) {
+  const std::string folder = ::testing::TempDir() + "/labels=1";
+  ASSERT_TRUE(EnsureDirectory(folder).ok());
+  const auto parsed = [](const std::string& text) {
+    const auto split = SplitLabel(text);
+    return split.ok() ? split->label + "|" + split->value : ReasonOf(split.status());
+  };
+  EXPECT_EQ(parsed("a=b"), "a|b");
+  EXPECT_EQ(parsed("a=b=c"), "a|b=c");
+  EXPECT_EQ(parsed("plain"), "|plain");
+  EXPECT_EQ(parsed("int4.g_32-x=/p@rtn:bits=4"), "int4.g_32-x|/p@rtn:bits=4");
+  EXPECT_EQ(parsed("path/x=1"), "|path/x=1");
+  EXPECT_EQ(parsed("m.gguf@rtn:bits=4"), "|m.gguf@rtn:bits=4");
+  EXPECT_EQ(parsed(folder), "|" + folder);
+  for (const std::string& label : {"", "a b", "..", "summary.json"}) {
+    EXPECT_EQ(parsed(label + "=b"), "LABEL_INVALID") << label;
+  }
+  EXPECT_EQ(parsed("a/b=" + folder), "LABEL_INVALID");
+  EXPECT_EQ(parsed("a@b=" + folder + "@awq"), "LABEL_INVALID");
+}
+
 TEST(Summary, JsonHoldsWhatTheTableShows) {
   const Json json = Must(BuildSummary(Two())).json;
   EXPECT_EQ(json.at("schema"), "assay-summary/1");

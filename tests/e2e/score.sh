@@ -61,6 +61,17 @@ run 0 "$BIN/assay" score --reference "$TINY" --candidate "other-name=$TINY@rtn:b
   --out "$WORK/alone" --data "$WORK/data-alone"
 cmp "$WORK/out/int4/report.json" "$WORK/alone/other-name/report.json" || fail "the report depends on label or company"
 
+note "another numeric policy: named in the report, computed anew, not mixed into the same folder"
+run 3 "${score[@]}" --policy torch-bf16
+refused OUT_POLICY_DIFFERS exact torch-bf16
+run 0 "$BIN/assay" score --reference "$TINY" --candidate "int4=$TINY@rtn:bits=4,group=32" --suite "$suite" \
+  --out "$WORK/bf16" --policy torch-bf16 --json
+[ "$(json "$WORK/stdout" 'd["candidates"][0]["reused"]')" = False ] || fail "a report of another policy was reused"
+[ "$(json "$WORK/bf16/int4/report.json" 'd["numeric"]["policy"]')" = torch-bf16 ] || fail "the report names another policy"
+! cmp -s "$WORK/bf16/int4/positions/own/kl_ref_cand.f64" "$WORK/out/int4/positions/own/kl_ref_cand.f64" ||
+  fail "torch-bf16 gave the numbers of exact"
+run 0 "$BIN/assay" verify "$WORK/bf16" --key "$WORK/bf16/key.pub"
+
 note "bad usage"
 run 2 "$BIN/assay" score --reference "$TINY" --suite "$suite" --out "$WORK/x"
 run 2 "$BIN/assay" score --reference "$TINY" --candidate "a=$TINY" --candidate "a=$TINY@rtn:bits=4,group=32" \
