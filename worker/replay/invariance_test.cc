@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <thread>
 
 #include "gmock/gmock.h"
@@ -290,6 +291,26 @@ TEST(Replay, IdentityIsStableAndNamesTheInstructionSet) {
   EXPECT_EQ((*a)->identity().self_test_sha256_f32, (*b)->identity().self_test_sha256_f32);
   EXPECT_EQ((*a)->identity().self_test_sha256_f32.size(), 64u);
   EXPECT_NE((*a)->identity().onednn_isa, "avx512_core_amx");
+}
+
+// Every row may leave memory after the scan and again after packing, and a kept head is not read.
+TEST(Replay, HeadRowsAreReleasedOnceTheyAreRead) {
+  const auto problem = MakeProblem({997, 24, {5}, 1, false}, 15);
+  ReplayHead& head = problem->plan.heads[0];
+  head.cache_key = "head";
+  std::mutex mutex;
+  std::vector<int> released(head.vocab);
+  head.release = [&](std::span<const uint8_t> bytes) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    const auto first = static_cast<size_t>(bytes.data() - head.bytes.data()) / (head.hidden * 2);
+    for (size_t row = 0; row < bytes.size() / (head.hidden * 2); ++row) ++released[first + row];
+  };
+  auto single = CreateCollective({}).value();
+  auto engine = ReplayEngine::Create(2).value();
+  for (int run = 0; run < 2; ++run) {
+    ASSERT_TRUE(engine->Run(problem->plan, *single, nullptr, nullptr).ok());
+    EXPECT_THAT(released, ::testing::Each(2));
+  }
 }
 
 TEST(Replay, KeptHeadsGiveTheSameBits) {
