@@ -25,6 +25,7 @@ struct RopeScaling {
   double original_max_positions = 0;  // llama3
   // head_dim / 2 divisors of the unscaled frequencies (GGUF rope_freqs.weight); empty: none.
   std::vector<float> divisors;
+  bool operator==(const RopeScaling&) const = default;
 };
 
 struct ModelConfig {

@@ -52,6 +52,7 @@ absl::StatusOr<double> NumberOr(const JsonFields& fields, std::string_view key, 
 absl::Status ReadScaling(const Json& scaling, const std::string& where, ModelConfig& out) {
   const JsonFields fields(scaling, where);
   ASSAY_RETURN_IF_ERROR(fields.CheckObject());
+  out.rope = {};
   std::string type = "default";
   for (const char* key : {"type", "rope_type"}) {  // rope_type, when present, is the newer word
     if (!fields.Has(key)) continue;
@@ -78,9 +79,19 @@ absl::Status ReadRope(const JsonFields& fields, const Json& config, ModelConfig&
   ASSAY_ASSIGN_OR_RETURN(out.rope_theta, NumberOr(fields, "rope_theta", 10000));
   ASSAY_ASSIGN_OR_RETURN(const double rotary, NumberOr(fields, "partial_rotary_factor", 1));
   if (rotary != 1) return Unsupported(fields.where(), "partial_rotary_factor is not 1");
+  ModelConfig first;  // what the key read before gave
+  bool read = false;
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
     if (!fields.Has(key)) continue;
-    return ReadScaling(config[key], fields.where() + ": " + key, out);
+    ASSAY_RETURN_IF_ERROR(ReadScaling(config[key], fields.where() + ": " + key, out));
+    if (read && (out.rope != first.rope || out.rope_theta != first.rope_theta)) {
+      return InvalidError("FIELD_INVALID", fields.where() +
+                                               ": rope_parameters and rope_scaling contradict each "
+                                               "other; leave the one that the model was trained "
+                                               "with");
+    }
+    first = out;
+    read = true;
   }
   return absl::OkStatus();
 }

@@ -100,6 +100,14 @@ TEST(ConfigFromHf, RefusalsComeByName) {
        [](Json& c) { c["rope_parameters"]["partial_rotary_factor"] = 0.5; }},
       {"UNSUPPORTED_MODEL_FEATURE", [](Json& c) { c["partial_rotary_factor"] = 0.5; }},
       {"FIELD_MISSING", [](Json& c) { c["rope_parameters"]["rope_type"] = "llama3"; }},
+      {"FIELD_INVALID",
+       [](Json& c) {
+         c["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
+       }},
+      {"UNSUPPORTED_MODEL_FEATURE",
+       [](Json& c) {
+         c["rope_scaling"] = {{"type", "weird"}};
+       }},
       {"FIELD_INVALID", [](Json& c) { c["num_key_value_heads"] = 3; }},
       {"FIELD_INVALID", [](Json& c) { c["head_dim"] = 7; }},
       {"FIELD_INVALID", [](Json& c) { c["hidden_size"] = 0; }},
