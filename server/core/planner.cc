@@ -142,12 +142,20 @@ std::optional<std::string> OldCapture(const State& s, const RunRow& run, const s
   return std::nullopt;
 }
 
+// How people know an operand: by its label.
+std::string OperandText(const RunRow& run, const OperandRow& op) {
+  for (const CandidateRow& candidate : run.candidates) {
+    if (&candidate.source == &op) return "candidate " + candidate.label;
+  }
+  return "reference" + (run.reference_label.empty() ? "" : " " + run.reference_label);
+}
+
 void UseCapture(Txn& t, RunRow* run, OperandRow* op, const std::string& id) {
   op->capture = id;
   if (!HasFiles(t.s, id, 0, run->contexts)) return;
   t.Event(run, EventKind::kNote, "CAPTURE_REUSED",
-          "captures/" + id + " of models/" + op->model + " was there already with all " +
-              std::to_string(run->contexts.size()) + " contexts; it is reused");
+          OperandText(*run, *op) + ": all " + std::to_string(run->contexts.size()) +
+              " contexts were captured before, as captures/" + id + ", and are reused");
 }
 
 void ChooseCapture(Txn& t, RunRow* run, OperandRow* op) {

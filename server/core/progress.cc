@@ -24,19 +24,9 @@ std::set<uint64_t> UnitsFor(const State& state, const RunRow& run) {
   return ids;
 }
 
-const char* PhaseOf(UnitKind kind) {
-  switch (kind) {
-    case UnitKind::kPrepare:
-      return "prepare";
-    case UnitKind::kCapture:
-      return "capture";
-    case UnitKind::kRepeat:
-      return "repeat";
-    case UnitKind::kReplay:
-    case UnitKind::kNoise:
-      return "replay";
-  }
-  return "";
+// Comparing repeats is shown as part of comparing.
+std::string PhaseOf(UnitKind kind) {
+  return std::string(UnitKindName(kind == UnitKind::kNoise ? UnitKind::kReplay : kind));
 }
 
 struct Phase {

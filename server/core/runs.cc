@@ -9,6 +9,7 @@
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "storage/format/capture.h"
+#include "storage/report/numeric_policy.h"
 
 namespace assay {
 namespace {
@@ -143,10 +144,7 @@ absl::Status CheckRun(const State& s, const RunRow& run) {
         "RUN_INVALID",
         "a run has 1 to " + std::to_string(s.options.candidates_max) + " candidates");
   }
-  if (run.numeric_policy != "exact") {
-    return InvalidError("POLICY_UNKNOWN",
-                        "numeric policy \"" + run.numeric_policy + "\"; this build knows: exact");
-  }
+  ASSAY_RETURN_IF_ERROR(CheckNumericPolicy(run.numeric_policy));
   if (!KnownBackend(run.backend)) {
     return InvalidError("REPLAY_BACKEND_UNKNOWN", "replay backend \"" + run.backend +
                                                       "\"; known: cpu-bf16, cpu-f32, cuda-bf16");
@@ -228,9 +226,16 @@ absl::StatusOr<RunAnswer> DoCreateRun(Txn& t, const std::string& principal,
   const std::string key = Sha256Hex("CreateRun\n" + principal + "\n" + run.request_id);
   if (const auto seen = t.s.requests.find(key); seen != t.s.requests.end()) {
     if (seen->second.spec_sha256 != run.spec_sha256) {
+      const auto earlier = t.s.runs.find(seen->second.resource);
+      const bool other_policy =
+          earlier != t.s.runs.end() && earlier->second.numeric_policy != run.numeric_policy;
       return Error(absl::StatusCode::kAlreadyExists, "REQUEST_ID_REUSED",
                    "request id " + run.request_id + " was used for another run (runs/" +
-                       seen->second.resource + "); choose a new one");
+                       seen->second.resource +
+                       (other_policy ? ", of numeric policy " + earlier->second.numeric_policy +
+                                           " instead of " + run.numeric_policy
+                                     : std::string()) +
+                       "); choose a new one");
     }
     return RunAnswer{seen->second.resource, true};
   }
