@@ -146,6 +146,20 @@ Json RanksRow(const Flags& flags) {
           {"two_threads", threads_time.ToJson()}};
 }
 
+namespace {
+
+// Peak memory of one replay of `plan` in a process of its own.
+uint64_t PeakOf(const ReplayPlan& plan, int threads) {
+  const Json peak = InChild([&]() -> Json {
+    auto single = CreateCollective({}).value();
+    WholeReplay(plan, threads, *single).Run();
+    return PeakMemory();
+  });
+  return peak.get<uint64_t>();
+}
+
+}  // namespace
+
 Json ContextsRow(const Flags& flags) {
   Shape shape = ShapeOf(flags);
   constexpr uint64_t kFew = 10, kMany = 1'000;
@@ -153,13 +167,14 @@ Json ContextsRow(const Flags& flags) {
   const Data data(shape);
   ReplayPlan few_plan = data.plan;
   few_plan.contexts.resize(kFew);
-  auto single = CreateCollective({}).value();
   const int threads = static_cast<int>(Number(flags, "--threads"));
-  WholeReplay few(few_plan, threads, *single);
+  // Before this process has threads: a child must not inherit half of them.
+  const uint64_t few_peak = PeakOf(few_plan, threads), many_peak = PeakOf(data.plan, threads);
+  const uint64_t outputs = kMany * shape.rows * (kReplayF64Count * 8 + kReplayI32Count * 4);
+  auto single = CreateCollective({}).value();
+  WholeReplay few(few_plan, threads, *single), many(data.plan, threads, *single);
   few.Run();
-  few.Run();
-  const uint64_t few_peak = PeakMemory();
-  WholeReplay many(data.plan, threads, *single);
+  many.Run();
   Samples few_time, many_time;
   for (uint64_t r = 0; r < Number(flags, "--repeats"); ++r) {
     for (int k = 0; k < 10; ++k) few_time.Take([&] { few.Run(); });
@@ -169,10 +184,13 @@ Json ContextsRow(const Flags& flags) {
   for (auto& [key, value] : ratio.items()) {
     value = value.get<double>() * static_cast<double>(kFew) / static_cast<double>(kMany);
   }
-  return {{"ratio", ratio},
-          {"peak_few_mib", few_peak >> 20},
-          {"peak_many_mib", PeakMemory() >> 20},
-          {"memory_ratio", static_cast<double>(PeakMemory()) / static_cast<double>(few_peak)}};
+  ratio["wall"] = ratio["median"];  // of one long run the smallest time is no smaller than others
+  return {
+      {"ratio", ratio},
+      {"peak_few_mib", few_peak >> 20},
+      {"peak_many_mib", many_peak >> 20},
+      {"outputs_mib", outputs >> 20},
+      {"memory_ratio", static_cast<double>(many_peak - outputs) / static_cast<double>(few_peak)}};
 }
 
 }  // namespace assay::bench

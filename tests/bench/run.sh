@@ -10,7 +10,7 @@
 # --quick takes an eighth of the large vocabulary and says so. --clock processor compares processor time where that is
 # the same thing, for machines that do other work as well.
 # ASSAY_BIN_DIR names the folder of the built programs (default build/release/bin).
-# Status 0: every row that was run holds; 1: one does not, or could not be measured; 2: bad usage.
+# Status 0: every row that was run holds, and one was; 1: one does not, or could not be measured; 2: bad usage.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

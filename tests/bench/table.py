@@ -130,10 +130,10 @@ ROWS = [
      lambda b: b.replay("ranks", repeats=9, **b.small())),
     ("contexts", "time per context, 1,000 / 10 contexts of 64 positions, 8,192 x 256", "within", 0.10,
      lambda b: b.replay("contexts", vocab=8_192, hidden=256, positions=64, repeats=3, threads=b.options.threads)),
-    ("contexts-memory", "peak memory, 1,000 / 10 contexts of 64 positions, 8,192 x 256", "<=", 1.10,
+    ("contexts-memory", "peak memory but for the outputs, 1,000 / 10 contexts of 64 positions, 8,192 x 256", "<=", 1.10,
      lambda b: contexts_memory(b)),
     ("long", "memory that a context of 32,768 positions adds to one of 2,048 / its own rows and outputs", "<=", 1.10,
-     lambda b: b.replay("long", vocab=8_192, hidden=256, positions=32_768)),
+     lambda b: b.replay("long", vocab=24_576, hidden=256, positions=32_768)),
     ("rank-memory", "peak memory of a rank / head slice + a tile and two contexts per operand + 96 MiB", "<=", 1.00,
      lambda b: b.replay("memory", vocab=49_152, hidden=2_048, positions=512)),
     ("peer-large", "peer's replay / ours, {large}, its default policy", ">=", 1.95,
@@ -156,12 +156,12 @@ ROWS = [
 
 
 def of(result, key):
-    return {"ratio": result[key], **result}
+    return {**result, "ratio": result[key]}
 
 
 def contexts_memory(bench):
     result = bench.replay("contexts", vocab=8_192, hidden=256, positions=64, repeats=3, threads=bench.options.threads)
-    return {"ratio": {"wall": result["memory_ratio"]}, **result}
+    return {**result, "ratio": {"wall": result["memory_ratio"]}}
 
 
 def holds(operator, measured, promised):
@@ -234,7 +234,8 @@ def main(argv):
                        "quick": options.quick, "load": os.getloadavg()[0]}
             json.dump({"machine": machine, "rows": rows}, file, indent=2)
             file.write("\n")
-    return 1 if any(row["verdict"] in ("does not hold", "failed") for row in rows) else 0
+    verdicts = [row["verdict"] for row in rows if row["verdict"] != "skipped"]
+    return 0 if verdicts and all(verdict == "holds" for verdict in verdicts) else 1
 
 
 if __name__ == "__main__":
