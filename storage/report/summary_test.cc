@@ -91,7 +91,7 @@ TEST(Labels, AreSplitFromFilesOnlyWhereTheyAreLabels) {
   EXPECT_EQ(parsed("path/x=1"), "|path/x=1");
   EXPECT_EQ(parsed("m.gguf@rtn:bits=4"), "|m.gguf@rtn:bits=4");
   EXPECT_EQ(parsed(folder), "|" + folder);
-  for (const std::string& label : {"", "a b", "..", "summary.json"}) {
+  for (const std::string label : {"", "a b", "..", "summary.json"}) {
     EXPECT_EQ(parsed(label + "=b"), "LABEL_INVALID") << label;
   }
   EXPECT_EQ(parsed("a/b=" + folder), "LABEL_INVALID");
