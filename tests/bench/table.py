@@ -66,7 +66,7 @@ class Bench:
 
     def rank_peak(self, words):
         """Largest resident set of any process that `words` starts, in bytes."""
-        process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)
         if status != 0:
             raise RuntimeError(f"{words[:2]} ended with status {status}")
