@@ -379,12 +379,17 @@ void Smollm2::EngineResults() {
       hits += arrays[I32Output::kTop1Ref][i] == arrays[I32Output::kTop1Cand][i];
     }
     const double want = limit.at("token_mean_kld").at(name).get<double>();
-    // The rows are the engine's, not the oracle's: its own relative limit comes on top.
-    const double engine = tolerances_.at("float32_engine_against_oracle64")
-                              .at("limit")
-                              .at("token_mean_kld_rel")
-                              .at(name)
-                              .get<double>();
+    // The rows are the engine's, not the oracle's: its own relative limit comes on top. Rounding
+    // logits to bf16 amplifies a row's flipped bits, so it is no less than three times what another
+    // float32 engine shows here (transformers 5.24, q4_0: 2.3e-5 with sdpa, 3.3e-5 with eager
+    // attention, of a mean of 0.401).
+    constexpr double kRoundedEngineRel = 2.5e-4;
+    const double engine =
+        std::max(kRoundedEngineRel, tolerances_.at("float32_engine_against_oracle64")
+                                        .at("limit")
+                                        .at("token_mean_kld_rel")
+                                        .at(name)
+                                        .get<double>());
     std::string problem =
         Beyond("mean KL, absolute", std::fabs(Mean(arrays[F64Output::kKlRefCand]) - want),
                limit.at("limit_abs").get<double>() + engine * want);
