@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "client/cli/backend_option.h"
 #include "client/cli/commands.h"
 #include "client/cli/offline_hooks.h"
 #include "fmt/format.h"
@@ -148,6 +149,7 @@ void AddReplayCommand(CLI::App& app, CliContext& context) {
                    "Numeric policy: exact, fp64-audit (slow oracle) or torch-bf16 (logits rounded "
                    "to bf16, as published numbers were)")
       ->capture_default_str();
+  AddBackendOption(command, &request.backend);
   command
       ->add_option(
           "--vocab-chunk", request.vocab_chunk,

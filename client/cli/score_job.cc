@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "client/cli/backend_option.h"
 #include "client/cli/interrupt.h"
 #include "fmt/format.h"
 #include "storage/base/clock.h"
@@ -66,6 +67,7 @@ absl::StatusOr<std::string> RequestDigest(const RunRequest& request) {
   }
   content["heads"] = request.heads;
   content["policy"] = request.numeric_policy;
+  if (!request.backend.empty()) content["backend"] = request.backend;
   content["unit_contexts"] = request.unit_contexts;
   content["fresh"] = request.fresh;
   if (request.fresh) {
@@ -102,6 +104,7 @@ void AddScoreOptions(CLI::App* command, ScoreOptions* options) {
                    "Numeric policy: exact, fp64-audit (slow oracle) or torch-bf16 (logits rounded "
                    "to bf16, as published numbers were)")
       ->capture_default_str();
+  AddBackendOption(command, &options->backend);
   command
       ->add_option("--unit-contexts", options->unit_contexts,
                    "Contexts per unit of work; never changes a result (0: the default)")
@@ -199,6 +202,7 @@ absl::StatusOr<Json> CreateScoreRun(const ScoreOptions& options, const ScoreInpu
   }
   request.heads = options.heads;
   request.numeric_policy = options.policy;
+  if (options.backend != "auto") request.backend = options.backend;
   request.unit_contexts = options.unit_contexts;
   request.fresh = options.fresh;
   ASSAY_ASSIGN_OR_RETURN(const std::string digest, RequestDigest(request));

@@ -18,13 +18,15 @@ namespace assay {
 
 struct ScoreOptions {
   std::string reference, suite, filter = "all", policy = "exact";
+  std::string backend = "auto";
   std::vector<std::string> candidates, heads;
   int64_t unit_contexts = 0;
   bool fresh = false;
   SessionOptions session;
 };
 
-// --reference, --candidate, --suite, --filter, --heads, --policy, --unit-contexts, --fresh.
+// --reference, --candidate, --suite, --filter, --heads, --policy, --backend, --unit-contexts,
+// --fresh.
 void AddScoreOptions(CLI::App* command, ScoreOptions* options);
 
 // Inputs that are read, checked and digested before any process is started or asked.

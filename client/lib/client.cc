@@ -71,6 +71,7 @@ v1::RunSpec SpecOf(const RunRequest& run) {
   }
   for (const std::string& head : run.heads) spec.add_heads(head);
   spec.set_numeric_policy(run.numeric_policy);
+  spec.set_backend(run.backend);
   spec.set_unit_contexts(run.unit_contexts);
   spec.set_fresh(run.fresh);
   return spec;

@@ -28,6 +28,7 @@ struct RunRequest {
   std::vector<Candidate> candidates;
   std::vector<std::string> heads;
   std::string numeric_policy;
+  std::string backend;  // of the replay; empty: left to the workers
   int64_t unit_contexts = 0;
   bool fresh = false;
 };

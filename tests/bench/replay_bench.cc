@@ -7,6 +7,7 @@
 #include <map>
 
 #include "tests/bench/replay_rows.h"
+#include "worker/replay/replay.h"
 
 int main(int argc, char** argv) {
   using assay::Json;
@@ -20,6 +21,7 @@ int main(int argc, char** argv) {
                  {"--hidden", "576"},
                  {"--positions", "256"},
                  {"--candidates", "1"},
+                 {"--row-tile", std::to_string(assay::ReplayPlan().row_tile)},
                  {"--threads", "2"},
                  {"--repeats", "5"},
                  {"--python", "python3"},

@@ -19,7 +19,7 @@ struct Shape {
   uint64_t rows = 0;  // of each context
   uint64_t contexts = 1;
   int candidates = 1;
-  uint64_t row_tile = 64;
+  uint64_t row_tile = ReplayPlan().row_tile;  // the product's own choice
 };
 
 // bf16 values, uniform in +-scale/2, the same everywhere.

@@ -15,6 +15,7 @@ Shape ShapeOf(const Flags& flags) {
   shape.hidden = Number(flags, "--hidden");
   shape.rows = Number(flags, "--positions");
   shape.candidates = static_cast<int>(Number(flags, "--candidates"));
+  shape.row_tile = Number(flags, "--row-tile");
   return shape;
 }
 

@@ -34,6 +34,7 @@ struct OfflineReplayRequest {
   std::string filter;  // "" = the reference capture's own
   std::string out;
   std::string policy = "exact";
+  std::string backend = "auto";  // of every unit: auto, cpu-bf16, cpu-f32 or cuda-bf16
   int64_t row_tile = 64;
   std::optional<double> softcap;
   std::optional<int64_t> valid_vocab;  // columns from 0 on that exist

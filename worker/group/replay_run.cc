@@ -143,7 +143,12 @@ class UnitRunner {
  public:
   UnitRunner(const OfflineReplayRequest& request, Group& group, std::string work,
              const OfflineHooks& hooks, ReplayInputs* inputs)
-      : request_(request), group_(group), work_(std::move(work)), hooks_(hooks), inputs_(inputs) {}
+      : request_(request),
+        group_(group),
+        work_(std::move(work)),
+        hooks_(hooks),
+        inputs_(inputs),
+        backend_(request.backend) {}
 
   absl::StatusOr<ReplayRun> Run();
 
@@ -162,7 +167,7 @@ class UnitRunner {
   const std::string work_;
   const OfflineHooks& hooks_;
   ReplayInputs* inputs_;
-  std::string backend_ = "auto";
+  std::string backend_;
   bool again_ = false;  // units disagreed about the backend: once more with the safe one
   uint64_t rows_done_ = 0;
 };
