@@ -110,7 +110,9 @@ def memory(bytes_used, raw):
     return {"ratio": {"wall": bytes_used / (1.5 * GIB)}, "peak_mib": bytes_used >> 20, **raw}
 
 
-AVX512_BF16 = "env ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16"
+# The peer gets the instructions that the replay uses.
+AMX = os.environ.get("ASSAY_REPLAY_ISA") == "avx512_core_amx"
+AVX512_BF16 = "env" if AMX else "env ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16"
 
 # name, work, "<=" or ">=" or "within" (of 1), promised, what to run -> {"ratio": {clock: value}}
 ROWS = [

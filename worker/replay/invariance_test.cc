@@ -1,6 +1,7 @@
 // The same bits however the work is cut, and tests that would see it if they were not.
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
@@ -290,7 +291,11 @@ TEST(Replay, IdentityIsStableAndNamesTheInstructionSet) {
   ASSERT_TRUE(a.ok() && b.ok());
   EXPECT_EQ((*a)->identity().self_test_sha256_f32, (*b)->identity().self_test_sha256_f32);
   EXPECT_EQ((*a)->identity().self_test_sha256_f32.size(), 64u);
-  EXPECT_NE((*a)->identity().onednn_isa, "avx512_core_amx");
+  // Only who asks for AMX gets it.
+  const char* asked = std::getenv("ASSAY_REPLAY_ISA");
+  if (asked == nullptr) {
+    EXPECT_NE((*a)->identity().onednn_isa, "avx512_core_amx");
+  }
 }
 
 // Every row may leave memory after the scan and again after packing, and a kept head is not read.

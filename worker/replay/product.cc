@@ -2,6 +2,7 @@
 
 #include <omp.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -10,6 +11,7 @@
 #include "storage/base/bf16.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "worker/replay/rows.h"
 
 namespace assay {
 namespace {
@@ -85,15 +87,30 @@ const Prepared& PreparedFor(const Shape& shape) {
 // Rows for which the weights' layout is chosen; others use the same layout or are refused.
 constexpr int64_t kLayoutRows = 64;
 
+// With AMX oneDNN takes another kernel, which sums in another order, for products of few elements:
+// those get rows of zeros up to kLayoutRows, for which every leaf that is wide enough takes AMX and
+// every narrower one does not, whatever its rows.
+constexpr uint64_t kAmxColumnsMin = 256;
+
+constexpr char kPlainIsa[] = "avx512_core_bf16";
+constexpr char kAmxIsa[] = "avx512_core_amx";
+
+bool UsesAmx() { return dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx; }
+
 }  // namespace
 
 absl::Status PinOnednn() {
-  static const absl::Status status = [] {
-    const dnnl::status set = dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16);
-    const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
-    const bool more = isa == dnnl::cpu_isa::avx512_core_amx;
-    if (set == dnnl::status::success && !more) return absl::OkStatus();
-    if (!more) return absl::OkStatus();  // used before, with no more than that
+  static const absl::Status status = []() -> absl::Status {
+    const char* wanted = std::getenv("ASSAY_REPLAY_ISA");
+    const std::string isa = wanted == nullptr ? kPlainIsa : wanted;
+    if (isa != kPlainIsa && isa != kAmxIsa) {
+      return InvalidError("ISA_UNKNOWN", "ASSAY_REPLAY_ISA is \"" + isa + "\"; it may be " +
+                                             kPlainIsa + " (the default) or " + kAmxIsa);
+    }
+    const bool amx = isa == kAmxIsa;
+    dnnl::set_max_cpu_isa(amx ? dnnl::cpu_isa::avx512_core_amx : dnnl::cpu_isa::avx512_core_bf16);
+    // The call fails where oneDNN was used before; all is well when it used no more than wanted.
+    if (amx || !UsesAmx()) return absl::OkStatus();
     return PreconditionError("ISA_NOT_PINNED",
                              "oneDNN was used with AMX before the replay could pin it to "
                              "AVX512-BF16; start the replay first or set "
@@ -128,7 +145,9 @@ std::string OnednnIsa() {
   }
 }
 
-bool HasAvx512Bf16() { return dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_bf16; }
+bool HasAvx512Bf16() {
+  return UsesAmx() || dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_bf16;
+}
 
 struct PackedLeaf::State {
   uint64_t columns = 0, width = 0;
@@ -176,6 +195,22 @@ absl::StatusOr<std::unique_ptr<PackedLeaf>> PackedLeaf::Pack(std::span<const uin
 }
 
 absl::Status PackedLeaf::Multiply(const void* hidden, uint64_t rows, float* out) const {
+  if (!UsesAmx() || state_->columns >= kAmxColumnsMin || rows % kLayoutRows == 0) {
+    return MultiplyRows(hidden, rows, out);
+  }
+  const uint64_t padded = (rows / kLayoutRows + 1) * kLayoutRows;
+  const uint64_t row_bytes = state_->width * (state_->backend == ReplayBackend::kCpuBf16 ? 2 : 4);
+  AlignedBuffer in, product;
+  in.Resize(padded * row_bytes);
+  std::memcpy(in.data(), hidden, rows * row_bytes);
+  std::memset(in.data() + rows * row_bytes, 0, (padded - rows) * row_bytes);
+  product.Resize(padded * state_->columns * sizeof(float));
+  ASSAY_RETURN_IF_ERROR(MultiplyRows(in.data(), padded, reinterpret_cast<float*>(product.data())));
+  std::memcpy(out, product.data(), rows * state_->columns * sizeof(float));
+  return absl::OkStatus();
+}
+
+absl::Status PackedLeaf::MultiplyRows(const void* hidden, uint64_t rows, float* out) const {
   absl::Status layout;
   ASSAY_RETURN_IF_ERROR(Guarded("multiplying a tile", [&] {
     const Prepared& p = PreparedFor(

@@ -19,14 +19,15 @@
 
 namespace assay {
 
-// Pins oneDNN to at most AVX512-BF16 (no AMX: its products are summed in another order, and a run
-// may move between machines that have it and machines that do not). Only the first call in a
-// process can, and it takes the place of ONEDNN_MAX_CPU_ISA; it fails when oneDNN was used before
-// with more.
+// Pins oneDNN to at most AVX512-BF16. AMX sums in another order, and a run may move between
+// machines that have it and machines that do not; ASSAY_REPLAY_ISA=avx512_core_amx in the
+// environment allows it where there is one, and the identity says so. Only the first call in a
+// process can, and it takes the place of ONEDNN_MAX_CPU_ISA. ISA_UNKNOWN; ISA_NOT_PINNED when
+// oneDNN was used before with more.
 absl::Status PinOnednn();
 std::string OnednnVersion();
 std::string OnednnIsa();  // effective, after PinOnednn
-bool HasAvx512Bf16();     // CPU and effective oneDNN instruction set
+bool HasAvx512Bf16();     // CPU and effective oneDNN instruction set (AMX has it too)
 
 // Head rows of one leaf in oneDNN's blocked layout (bf16, or f32 widened exactly). Immutable after
 // packing.
@@ -47,6 +48,7 @@ class PackedLeaf {
   absl::Status Multiply(const void* hidden, uint64_t rows, float* out) const;
 
  private:
+  absl::Status MultiplyRows(const void* hidden, uint64_t rows, float* out) const;
   struct State;
   explicit PackedLeaf(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
