@@ -143,10 +143,9 @@ absl::StatusOr<Files> OpenResults(const std::vector<UnitRow>& units, const BlobS
     const std::string backend = Text(result, "backend");
     if (numeric->backend.empty()) numeric->backend = backend;
     if (backend != numeric->backend) {
-      return PreconditionError("BACKEND_DIFFERS",
-                               "unit " + std::to_string(unit.id) + " used the " + backend +
-                                   " backend, the others " + numeric->backend +
-                                   "; start a fresh run");
+      return PreconditionError("BACKEND_DIFFERS", "unit " + std::to_string(unit.id) + " used the " +
+                                                      backend + " backend, the others " +
+                                                      numeric->backend + "; start a fresh run");
     }
   }
   return files;
