@@ -56,7 +56,7 @@ void AddCaptureCommand(CLI::App& app, CliContext& context) {
   command
       ->add_option("--model", options->model,
                    "GGUF file or Hugging Face folder, with @TRANSFORM for a what-if "
-                   "(rtn:bits=B,group=N|channel)")
+                   "(rtn:bits=B[,group=N])")
       ->required();
   command->add_option("--suite", options->request.suite_dir, "Suite folder")->required();
   command->add_option("--out", options->request.out, "Capture directory to write")->required();

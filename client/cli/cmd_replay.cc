@@ -56,7 +56,7 @@ Json ResultDocument(const ReplayOptions& options, const OfflineReplayResult& res
 absl::StatusOr<int> RunReplayCommand(ReplayOptions& options, CliContext& context) {
   OfflineReplayRequest& request = options.request;
   ASSAY_RETURN_IF_ERROR(CheckNumericPolicy(request.policy));
-  ASSAY_RETURN_IF_ERROR(CheckOutPolicy(request.out, request.policy));
+  ASSAY_RETURN_IF_ERROR(CheckOutPolicy(request.out, request.policy, request.backend));
   ASSAY_ASSIGN_OR_RETURN(request.candidates, SplitLabels(options.candidates));
   ASSAY_ASSIGN_OR_RETURN(request.candidate_heads, SplitLabels(options.candidate_heads));
   ASSAY_ASSIGN_OR_RETURN(request.candidate_head_biases, SplitLabels(options.candidate_head_biases));

@@ -22,6 +22,11 @@ struct PairCommand {
 // REPORT is report.json or the folder that holds it.
 absl::StatusOr<Json> ReadReport(const std::string& given) {
   const std::string path = IsDirectory(given) ? JoinPath(given, kReportFile) : given;
+  if (IsDirectory(given) && !FileExists(path)) {
+    return NotFoundError("REPORT_MISSING", given +
+                                               " holds no report.json; give a candidate's folder, "
+                                               "which lies in the --out of a run, or the file");
+  }
   ASSAY_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kReportBytesMax));
   return ParseReport(bytes, path);
 }

@@ -109,8 +109,9 @@ absl::StatusOr<int> RunScore(const ScoreCommand& command, CliContext& context) {
   std::vector<std::string> labels;
   for (const LabelledModel& candidate : inputs.candidates) labels.push_back(candidate.label);
   ASSAY_RETURN_IF_ERROR(CheckOutFolder(command.out, labels));
-  ASSAY_RETURN_IF_ERROR(CheckOutPolicy(command.out, options.policy));
+  ASSAY_RETURN_IF_ERROR(CheckOutPolicy(command.out, options.policy, options.backend));
   ASSAY_RETURN_IF_ERROR(ReadScoreInputs(options, &inputs, context));
+  ASSAY_RETURN_IF_ERROR(CheckOutSuite(command.out, inputs.suite.suite_token_sha256));
   std::string where = options.session.server;
   if (where.empty()) {
     ASSAY_ASSIGN_OR_RETURN(const std::string data_dir, ResolveDataDir(options.session.data));

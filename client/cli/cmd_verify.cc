@@ -4,16 +4,39 @@
 
 #include "client/cli/commands.h"
 #include "storage/base/files.h"
+#include "storage/base/json.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/report/report.h"
 #include "storage/seal/verify.h"
 
 namespace assay {
 namespace {
 
+constexpr uint64_t kReceiptBytesMax = uint64_t{16} << 20;
+
 struct VerifyOptions {
   std::string path, key;
 };
+
+// A report is not what vouches for itself, and a model or an archive is no result at all: nothing
+// would be checked, so nothing is wrong but the path. Damaged receipts are for verify to judge.
+absl::Status CheckIsNoReport(const std::string& path) {
+  if (IsDirectory(path)) return absl::OkStatus();
+  const absl::StatusOr<std::string> bytes = ReadFile(path, kReportBytesMax);
+  const std::string advice = "; give the folder that assay score wrote, or a receipt.json";
+  if (!bytes.ok()) return Annotate(bytes.status(), "verify: not a receipt" + advice);
+  const absl::StatusOr<Json> json = ParseJson(*bytes, path);
+  if (!json.ok() && bytes->size() > kReceiptBytesMax) {
+    return InvalidError("RECEIPT_EXPECTED", path + " is no receipt" + advice);
+  }
+  if (!json.ok() || !json->is_object()) return absl::OkStatus();
+  const std::string schema = json->contains("schema") && json->at("schema").is_string()
+                                 ? json->at("schema").get<std::string>()
+                                 : "";
+  if (schema.rfind("assay-report/", 0) != 0) return absl::OkStatus();
+  return InvalidError("RECEIPT_EXPECTED", path + " is a report" + advice);
+}
 
 absl::StatusOr<int> RunVerify(const VerifyOptions& options, CliContext& context) {
   if (!FileExists(options.path) && !IsDirectory(options.path)) {
@@ -21,6 +44,7 @@ absl::StatusOr<int> RunVerify(const VerifyOptions& options, CliContext& context)
                                              " does not exist; give the folder that "
                                              "assay score wrote, or a receipt.json");
   }
+  ASSAY_RETURN_IF_ERROR(CheckIsNoReport(options.path));
   if (!options.key.empty()) {
     if (!FileExists(options.key)) {
       return NotFoundError("FILE_MISSING", options.key +

@@ -60,7 +60,7 @@ TEST_F(ReportPair, FoldersAndFilesOfComparableReports) {
   const Outcome folders = Invoke({"report", "pair", a_.c_str(), b_.c_str()});
   EXPECT_EQ(folders.code, 0) << folders.err;
   EXPECT_THAT(folders.out, HasSubstr("nats"));
-  EXPECT_THAT(folders.out, Not(HasSubstr("NUMERIC")));
+  EXPECT_THAT(folders.out, Not(HasSubstr("ARITHMETIC")));
   const std::string file = b_ + "/report.json";
   const Outcome json = Invoke({"report", "pair", a_.c_str(), file.c_str(), "--json"});
   EXPECT_EQ(json.code, 0) << json.err;
@@ -71,13 +71,19 @@ TEST_F(ReportPair, ArithmeticIsCrossedOnlyByName) {
   const Outcome refused = Invoke({"report", "pair", a_.c_str(), c_.c_str()});
   EXPECT_EQ(refused.code, 3);
   EXPECT_THAT(refused.err, HasSubstr("NOT_COMPARABLE"));
+  EXPECT_THAT(refused.err, HasSubstr("[POLICY_DIFFERS]"));
+  EXPECT_THAT(refused.err, HasSubstr("--across-policies"));
   const Outcome shown = Invoke({"report", "pair", a_.c_str(), c_.c_str(), "--across-policies"});
   EXPECT_EQ(shown.code, 0) << shown.err;
-  EXPECT_THAT(shown.out, HasSubstr("NUMERIC POLICY DIFFERS: POLICY_DIFFERS (exact, torch-bf16)"));
+  EXPECT_THAT(shown.out, HasSubstr("ARITHMETIC DIFFERS: POLICY_DIFFERS (exact, torch-bf16)"));
   const Outcome other = Invoke({"report", "pair", a_.c_str(), d_.c_str(), "--across-policies"});
   EXPECT_EQ(other.code, 3);
   EXPECT_THAT(other.err, HasSubstr("softcaps"));
   EXPECT_THAT(other.err, HasSubstr("numeric policies"));
+  EXPECT_THAT(other.err, Not(HasSubstr("--across-policies")));
+  const Outcome outer = Invoke({"report", "pair", dir_.c_str(), b_.c_str()});
+  EXPECT_EQ(outer.code, 3);
+  EXPECT_THAT(outer.err, HasSubstr("give a candidate's folder"));
 }
 
 }  // namespace

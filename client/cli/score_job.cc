@@ -87,7 +87,7 @@ void AddScoreOptions(CLI::App* command, ScoreOptions* options) {
   command
       ->add_option("--candidate", options->candidates,
                    "Candidate [LABEL=]MODEL[@TRANSFORM]; may be given several times. TRANSFORM: "
-                   "rtn:bits=B,group=N|channel")
+                   "rtn:bits=B[,group=N] (without group: one scale per output channel)")
       ->required()
       ->expected(1, 64);
   command->add_option("--suite", options->suite, "Suite folder (suite-manifest.json and tokens)")

@@ -87,7 +87,9 @@ bool Comparability::across_policies() const {
 
 std::string Comparability::Text() const {
   std::string text;
-  for (const Incomparability& reason : reasons) text += (text.empty() ? "" : "; ") + reason.text;
+  for (const Incomparability& reason : reasons) {
+    text += (text.empty() ? "" : "; ") + reason.text + " [" + reason.code + "]";
+  }
   return text;
 }
 

@@ -116,7 +116,7 @@ TEST(Comparability, AllReasonsAreNamedAtOnce) {
   EXPECT_THAT(Codes(found),
               ElementsAre("SUITE_DIFFERS", "SOFTCAP_DIFFERS", "POLICY_DIFFERS", "BACKEND_DIFFERS"));
   EXPECT_FALSE(found.across_policies());
-  EXPECT_THAT(found.Text(), HasSubstr("different suites; "));
+  EXPECT_THAT(found.Text(), HasSubstr("different suites [SUITE_DIFFERS]; "));
   EXPECT_THAT(found.Text(), HasSubstr("(null and 30)"));
   EXPECT_THAT(found.Text(), HasSubstr("(\"exact\" and \"torch-bf16\")"));
   EXPECT_EQ(found.NumericJson(),
@@ -142,8 +142,8 @@ TEST(Comparability, SummariesFollowIt) {
   const Json pair = shown.json.at("pairs")[0];
   EXPECT_TRUE(pair.at("not_comparable").is_null());
   EXPECT_EQ(pair.at("comparison").at("numeric_difference")[0].at("b"), "torch-bf16");
-  EXPECT_THAT(shown.table, HasSubstr("NUMERIC POLICY DIFFERS"));
-  EXPECT_THAT(shown.md, HasSubstr("NUMERIC POLICY DIFFERS"));
+  EXPECT_THAT(shown.table, HasSubstr("ARITHMETIC DIFFERS"));
+  EXPECT_THAT(shown.md, HasSubstr("ARITHMETIC DIFFERS"));
 }
 
 }  // namespace

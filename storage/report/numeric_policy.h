@@ -18,9 +18,14 @@ inline constexpr std::array<std::string_view, 3> kNumericPolicies = {"exact", "f
 // POLICY_UNKNOWN, listing them.
 absl::Status CheckNumericPolicy(std::string_view policy);
 
-// OK unless `out` holds results of another policy: a command that goes on must not mix two.
-// OUT_POLICY_DIFFERS names both. What is not readable there is no result.
-absl::Status CheckOutPolicy(const std::string& out, std::string_view policy);
+// OK unless `out` holds results of another policy, or of another backend than the one asked for
+// ("auto" asks for none): a command that goes on must not mix two. OUT_POLICY_DIFFERS,
+// OUT_BACKEND_DIFFERS name both. What is not readable there is no result.
+absl::Status CheckOutPolicy(const std::string& out, std::string_view policy,
+                            std::string_view backend = "auto");
+
+// The same for the suite, by its token digest: OUT_SUITE_DIFFERS.
+absl::Status CheckOutSuite(const std::string& out, std::string_view suite_token_sha256);
 
 }  // namespace assay
 

@@ -61,7 +61,12 @@ absl::StatusOr<Json> PairReports(const Json& a, const Json& b, const std::string
   const Comparability found = CompareReports(a, b, head);
   const bool asked = across == AcrossPolicies::kAllow && found.across_policies();
   if (!found.comparable() && !asked) {
-    return InvalidError("NOT_COMPARABLE", "the reports cannot be paired: " + found.Text());
+    return InvalidError("NOT_COMPARABLE",
+                        "the reports cannot be paired: " + found.Text() +
+                            (found.across_policies()
+                                 ? "; with --across-policies they are compared all the same, and "
+                                   "the result says so"
+                                 : "; score both against the same reference on the same suite"));
   }
   const Json& rows_a = Head(a, head).at("contexts");
   const Json& rows_b = Head(b, head).at("contexts");

@@ -117,7 +117,7 @@ void SizeRows(RowBuilder* rows) {
 // Two reports of different arithmetic were compared because somebody asked.
 std::string NumericNote(const Json& comparison) {
   if (!comparison.contains("numeric_difference")) return "";
-  std::string out = "; NUMERIC POLICY DIFFERS:";
+  std::string out = "; ARITHMETIC DIFFERS:";
   for (const Json& reason : comparison.at("numeric_difference")) {
     out += " " + reason.at("code").get<std::string>();
     if (reason.at("a").is_string() && reason.at("b").is_string()) {

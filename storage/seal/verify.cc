@@ -49,6 +49,17 @@ Json Verification::ToJson() const {
 
 namespace {
 
+// Nothing is wrong with the result except that it carries no receipt.
+bool OnlyUnsealed(const Verification& verification) {
+  bool missing = false;
+  for (const Gate& gate : verification.gates) {
+    if (gate.state != GateState::kFail) continue;
+    if (gate.reason != "RECEIPT_MISSING") return false;
+    missing = true;
+  }
+  return missing;
+}
+
 std::string Text(const Verification& verification, bool brief) {
   std::string out;
   for (const Gate& gate : verification.gates) {
@@ -72,7 +83,9 @@ std::string Text(const Verification& verification, bool brief) {
       }
       break;
     case Verdict::kFailed:
-      out += "FAILED: do not rely on this result\n";
+      out += OnlyUnsealed(verification)
+                 ? "UNSEALED: the numbers agree with one another, but nobody has signed them\n"
+                 : "FAILED: do not rely on this result\n";
       break;
   }
   return out;

@@ -64,6 +64,8 @@ cmp "$WORK/out/int4/report.json" "$WORK/alone/other-name/report.json" || fail "t
 note "another numeric policy: named in the report, computed anew, not mixed into the same folder"
 run 3 "${score[@]}" --policy torch-bf16
 refused OUT_POLICY_DIFFERS exact torch-bf16
+run 3 "$BIN/assay" verify "$WORK/out/int4/report.json"
+refused RECEIPT_EXPECTED report.json
 run 0 "$BIN/assay" score --reference "$TINY" --candidate "int4=$TINY@rtn:bits=4,group=32" --suite "$suite" \
   --out "$WORK/bf16" --policy torch-bf16 --json
 [ "$(json "$WORK/stdout" 'd["candidates"][0]["reused"]')" = False ] || fail "a report of another policy was reused"
