@@ -72,7 +72,8 @@ struct CollectiveOptions {
 
 // Joins the group: returns when every rank has joined, or after the timeout with COLLECTIVE_FAILED.
 // COLLECTIVE_USAGE for options out of range, COLLECTIVE_UNAVAILABLE for a forced backend that this
-// build or machine does not have.
+// build or machine does not have. Gloo: the process ignores SIGPIPE from then on, unless it handles
+// it.
 absl::StatusOr<std::unique_ptr<Collective>> CreateCollective(const CollectiveOptions& options);
 
 // `size` collectives that exchange through memory, one for each thread of this process: for tests

@@ -2,6 +2,7 @@
 
 #include "worker/collective/collective.h"
 
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -199,6 +200,10 @@ TEST(Collective, KilledGlooPeerIsAnError) {
   }
   auto made = CreateCollective(options);
   ASSERT_TRUE(made.ok()) << made.status();
+  // Writing to the dead peer must not end this process.
+  struct sigaction pipe = {};
+  ASSERT_EQ(sigaction(SIGPIPE, nullptr, &pipe), 0);
+  EXPECT_NE(pipe.sa_handler, SIG_DFL);
   EXPECT_TRUE((*made)->Barrier().ok());
   std::vector<uint8_t> send(1 << 20), recv(2 << 20);
   EXPECT_EQ(ReasonOf((*made)->AllGather(send, recv)), "COLLECTIVE_FAILED");

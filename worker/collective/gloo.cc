@@ -7,6 +7,7 @@
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
+#include <signal.h>
 
 #include <chrono>
 #include <exception>
@@ -38,6 +39,14 @@ absl::Status Guarded(int rank, int size, std::string_view operation, const Body&
 // Gloo takes writable pointers for what it only reads, and refuses null even for no bytes.
 uint8_t* Readable(std::span<const uint8_t> bytes, uint8_t* empty) {
   return bytes.empty() ? empty : const_cast<uint8_t*>(bytes.data());
+}
+
+// Gloo writes to sockets without MSG_NOSIGNAL: a peer that has died would end the process by
+// SIGPIPE before Gloo could say so. A handler that the program has set stays.
+void SurviveDeadPeers() {
+  struct sigaction now = {};
+  if (sigaction(SIGPIPE, nullptr, &now) != 0 || now.sa_handler != SIG_DFL) return;
+  signal(SIGPIPE, SIG_IGN);
 }
 
 class Gloo : public Collective {
@@ -124,6 +133,7 @@ class Gloo : public Collective {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Collective>> CreateGloo(const CollectiveOptions& options) {
+  SurviveDeadPeers();
   ASSAY_RETURN_IF_ERROR(EnsureDirectory(options.rendezvous));
   std::unique_ptr<Collective> out;
   ASSAY_RETURN_IF_ERROR(Guarded(options.rank, options.size, "joining the group", [&] {
