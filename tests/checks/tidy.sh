@@ -24,6 +24,19 @@ for entry in commands:
 json.dump(commands, open(sys.argv[2], "w", encoding="utf-8"))
 PYTHON
 
+# What this build leaves out (CUDA's parts where there is no CUDA) cannot be checked here.
+mapfile -t files < <(python3 - "$logs/compile_commands.json" "$ROOT" "${files[@]}" <<'PYTHON'
+import json, os, sys
+built = {os.path.realpath(os.path.join(c["directory"], c["file"])) for c in json.load(open(sys.argv[1], encoding="utf-8"))}
+for file in sys.argv[3:]:
+    if os.path.realpath(os.path.join(sys.argv[2], file)) in built:
+        print(file)
+    else:
+        print(f"look {file} is not part of this build", file=sys.stderr)
+PYTHON
+)
+[ ${#files[@]} -gt 0 ] || die "the build has none of: $*"
+
 # One log per file; clang-tidy's counts of suppressed warnings are noise. Clang does not know every g++ flag.
 export logs
 printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(build_jobs)" bash -c '

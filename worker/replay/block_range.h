@@ -25,8 +25,8 @@ struct BitExtrema {
 };
 
 inline BitExtrema ExtremaOf(const float* x, int64_t n) {
-  typedef int32_t Signed __attribute__((vector_size(64)));
-  typedef uint32_t Unsigned __attribute__((vector_size(64)));
+  using Signed __attribute__((vector_size(64))) = int32_t;
+  using Unsigned __attribute__((vector_size(64))) = uint32_t;
   BitExtrema out = {INT32_MIN, 0, UINT32_MAX};
   if (n < 16) {
     for (int64_t i = 0; i < n; ++i) {
