@@ -37,11 +37,14 @@ PYTHON
 )
 [ ${#files[@]} -gt 0 ] || die "the build has none of: $*"
 
-# One log per file; clang-tidy's counts of suppressed warnings are noise. Clang does not know every g++ flag.
-export logs
+# One log per file; clang-tidy's counts of suppressed warnings are noise. Clang does not know every g++ flag, finds
+# g++'s quadmath.h only when told where it is, and needs an omp.h of its own (libomp-dev).
+gcc_headers=$(g++ -print-file-name=include)
+export logs gcc_headers
 printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(build_jobs)" bash -c '
   log=$logs/${1//\//+}
-  clang-tidy --quiet -p "$logs" --extra-arg=-Wno-unknown-warning-option --extra-arg=-Qunused-arguments "$1" \
+  clang-tidy --quiet -p "$logs" --extra-arg=-Wno-unknown-warning-option --extra-arg=-Qunused-arguments \
+    --extra-arg=-idirafter --extra-arg="$gcc_headers" "$1" \
     >"$log" 2>"$log.err" || { [ -s "$log" ] || cp "$log.err" "$log"; touch "$log.failed"; }' _ || true
 
 for file in "${files[@]}"; do
