@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "client/cli/backend_option.h"
 #include "client/cli/commands.h"
+#include "client/cli/numeric_options.h"
 #include "client/cli/offline_hooks.h"
 #include "fmt/format.h"
 #include "storage/base/macros.h"
@@ -144,12 +144,7 @@ void AddReplayCommand(CLI::App& app, CliContext& context) {
                    "more than N tokens before them")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 20))
       ->capture_default_str();
-  command
-      ->add_option("--policy", request.policy,
-                   "Numeric policy: exact, fp64-audit (slow oracle) or torch-bf16 (logits rounded "
-                   "to bf16, as published numbers were)")
-      ->capture_default_str();
-  AddBackendOption(command, &request.backend);
+  AddNumericOptions(command, &request.policy, &request.backend);
   command
       ->add_option(
           "--vocab-chunk", request.vocab_chunk,

@@ -8,12 +8,11 @@
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "storage/report/report.h"
+#include "storage/seal/receipt.h"
 #include "storage/seal/verify.h"
 
 namespace assay {
 namespace {
-
-constexpr uint64_t kReceiptBytesMax = uint64_t{16} << 20;
 
 struct VerifyOptions {
   std::string path, key;

@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "client/cli/cli_test_util.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "storage/base/status.h"
@@ -11,18 +12,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-struct Outcome {
-  int code;
-  std::string out, err;
-};
-
-Outcome Invoke(std::vector<const char*> args) {
-  args.insert(args.begin(), "assay");
-  std::ostringstream out, err;
-  const int code = RunCli(static_cast<int>(args.size()), args.data(), out, err, false);
-  return {code, out.str(), err.str()};
-}
 
 TEST(RunCliTest, HelpGoesToStdoutAndSucceeds) {
   const Outcome outcome = Invoke({"--help"});

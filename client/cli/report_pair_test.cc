@@ -2,9 +2,7 @@
 
 #include <stdlib.h>
 
-#include <sstream>
-
-#include "client/cli/command.h"
+#include "client/cli/cli_test_util.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "storage/base/files.h"
@@ -15,18 +13,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-struct Outcome {
-  int code;
-  std::string out, err;
-};
-
-Outcome Invoke(std::vector<const char*> args) {
-  args.insert(args.begin(), "assay");
-  std::ostringstream out, err;
-  const int code = RunCli(static_cast<int>(args.size()), args.data(), out, err, false);
-  return {code, out.str(), err.str()};
-}
 
 class ReportPair : public ::testing::Test {
  protected:

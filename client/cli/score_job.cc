@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "client/cli/backend_option.h"
 #include "client/cli/interrupt.h"
+#include "client/cli/numeric_options.h"
 #include "fmt/format.h"
 #include "storage/base/clock.h"
 #include "storage/base/digest.h"
@@ -99,12 +99,7 @@ void AddScoreOptions(CLI::App* command, ScoreOptions* options) {
                    "own (as served), shared (body only) or own,shared; default: own, and shared "
                    "where the heads differ")
       ->delimiter(',');
-  command
-      ->add_option("--policy", options->policy,
-                   "Numeric policy: exact, fp64-audit (slow oracle) or torch-bf16 (logits rounded "
-                   "to bf16, as published numbers were)")
-      ->capture_default_str();
-  AddBackendOption(command, &options->backend);
+  AddNumericOptions(command, &options->policy, &options->backend);
   command
       ->add_option("--unit-contexts", options->unit_contexts,
                    "Contexts per unit of work; never changes a result (0: the default)")

@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "client/cli/cli_test_util.h"
 #include "client/cli/command.h"
 #include "client/cli/commands.h"
 #include "gmock/gmock.h"
@@ -14,10 +15,9 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::string ErrorOf(std::vector<const char*> args) {
-  args.insert(args.begin(), "assay");
-  std::ostringstream out, err;
-  EXPECT_EQ(RunCli(static_cast<int>(args.size()), args.data(), out, err, false), 2);
-  return err.str();
+  const Outcome outcome = Invoke(std::move(args));
+  EXPECT_EQ(outcome.code, 2);
+  return outcome.err;
 }
 
 TEST(NearestWordTest, OnlyWordsThatAreNear) {

@@ -23,8 +23,7 @@ void ReopenReplays(Txn& t, const RunRow& run) {
   if (it == t.s.units_of_run.end()) return;
   for (const uint64_t id : std::set<uint64_t>(it->second)) {
     UnitRow unit = t.s.units.at(id);
-    const bool replay = unit.kind == UnitKind::kReplay || unit.kind == UnitKind::kNoise;
-    if (!replay || unit.state != UnitState::kDone) continue;
+    if (!IsReplay(unit.kind) || unit.state != UnitState::kDone) continue;
     unit.state = UnitState::kReady;
     unit.result_json.clear();
     unit.result_sha256.clear();
@@ -38,10 +37,6 @@ void ReopenReplays(Txn& t, const RunRow& run) {
 std::string UnitBackend(const RunRow& run) {
   if (!run.backend.empty()) return run.backend;
   return run.settled_backend == kFallbackBackend ? kFallbackBackend : "auto";
-}
-
-bool KnownBackend(const std::string& name) {
-  return name.empty() || name == "cpu-bf16" || name == kFallbackBackend || name == "cuda-bf16";
 }
 
 absl::Status SettleBackend(Txn& t, const UnitRow& unit, const Json& result) {

@@ -258,13 +258,7 @@ TEST(Core, RepeatsGoToAnotherWorkerWhereThereIsOneAndDifferencesAreMeasured) {
   if (!answer.start.empty()) w.Sync(a, {w.Good(answer.start[0])}, {}, 0);
   EXPECT_EQ(Count(w.WorkAll(a), UnitKind::kNoise), 1);
   // It compares the first rows of the sentinel with those of its repeat.
-  Suite suite;
-  for (int64_t i = 0; i < 4; ++i) {
-    SuiteContext context;
-    context.index = i;
-    context.tokens = {0, 1, 2, 3, 4, 5, 0, 1, 2};
-    suite.contexts.push_back(context);
-  }
+  const Suite suite = World::Tokens();
   for (const auto& [id, unit] : w.state.units) {
     if (unit.kind != UnitKind::kNoise) continue;
     const Json json = ParseJson(BuildUnitDocument(w.state, unit, &suite).value(), "unit").value();
@@ -317,13 +311,7 @@ TEST(Core, HeadsThatDifferAddTheSharedHead) {
   EXPECT_THAT(HeadModes(run, run.candidates[0]), ElementsAre("own", "shared"));
   EXPECT_THAT(HeadModes(run, run.candidates[1]), ElementsAre("own"));
   // The document of a replay unit, read back.
-  Suite suite;
-  for (int64_t i = 0; i < 4; ++i) {
-    SuiteContext context;
-    context.index = i;
-    context.tokens = {0, 1, 2, 3, 4, 5, 0, 1, 2};
-    suite.contexts.push_back(context);
-  }
+  const Suite suite = World::Tokens();
   for (const auto& [id, unit] : w.state.units) {
     if (unit.kind != UnitKind::kReplay) continue;
     const Json json = ParseJson(BuildUnitDocument(w.state, unit, &suite).value(), "unit").value();

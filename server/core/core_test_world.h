@@ -15,6 +15,7 @@
 #include "storage/base/digest.h"
 #include "storage/base/json.h"
 #include "storage/base/status.h"
+#include "storage/format/suite.h"
 
 namespace assay::testing_world {
 
@@ -195,6 +196,18 @@ class World {
         EXPECT_TRUE(Do(done, "coordinator").status.ok());
       }
     }
+  }
+
+  // The suite's contexts as the coordinator reads them for a unit's document.
+  static Suite Tokens() {
+    Suite suite;
+    for (int64_t i = 0; i < 4; ++i) {
+      SuiteContext context;
+      context.index = i;
+      context.tokens = {0, 1, 2, 3, 4, 5, 0, 1, 2};
+      suite.contexts.push_back(context);
+    }
+    return suite;
   }
 
   RunState StateOf(const std::string& run) const { return state.runs.at(run).state; }

@@ -145,10 +145,7 @@ absl::Status CheckRun(const State& s, const RunRow& run) {
         "a run has 1 to " + std::to_string(s.options.candidates_max) + " candidates");
   }
   ASSAY_RETURN_IF_ERROR(CheckNumericPolicy(run.numeric_policy));
-  if (!KnownBackend(run.backend)) {
-    return InvalidError("REPLAY_BACKEND_UNKNOWN", "replay backend \"" + run.backend +
-                                                      "\"; known: cpu-bf16, cpu-f32, cuda-bf16");
-  }
+  if (!run.backend.empty()) ASSAY_RETURN_IF_ERROR(CheckReplayBackend(run.backend));
   if (run.unit_contexts < 0 || run.unit_contexts > s.options.unit_contexts_max ||
       run.row_tile < 0 || run.row_tile > 4096 || run.valid_vocab < 0) {
     return InvalidError("RUN_INVALID",

@@ -54,8 +54,6 @@ std::string LeaseId(const State& s, const UnitRow& unit) {
          std::to_string(unit.attempt);
 }
 
-bool IsReplay(UnitKind kind) { return kind == UnitKind::kReplay || kind == UnitKind::kNoise; }
-
 const std::string& PinnedIdentity(const State& s, const UnitRow& unit) {
   static const std::string none;
   if (unit.kind == UnitKind::kPrepare) return none;

@@ -40,6 +40,10 @@ absl::StatusOr<SyncAnswer> DoSynchronize(Txn& t, const Synchronize& command);
 void DoTick(Txn& t, const Tick& command);
 void DoStart(Txn& t, const Start& command);
 bool MayTake(const State& s, const WorkerState& worker, const UnitRow& unit);
+// Done with the kernels of replay rather than of capture.
+inline bool IsReplay(UnitKind kind) {
+  return kind == UnitKind::kReplay || kind == UnitKind::kNoise;
+}
 // Puts a leased unit back (or drops it) and forgets the lease. `outcome` goes into the attempt.
 void CloseLease(Txn& t, const std::string& lease, std::string_view outcome, UnitState next);
 
@@ -54,7 +58,6 @@ absl::Status SettleBackend(Txn& t, const UnitRow& unit, const Json& result);
 // What a replay unit of `run` is told: the backend asked for, else the fallback once the run has
 // moved to it, else "auto" (the worker looks at the values).
 std::string UnitBackend(const RunRow& run);
-bool KnownBackend(const std::string& name);  // "" is one: left to the workers
 
 // A run that waits for the unit, for logs; "" for none.
 std::string WaitingRun(const State& s, const UnitRow& unit);

@@ -143,8 +143,7 @@ absl::StatusOr<Json> DocumentJson(const State& state, const UnitRow& unit, const
   }
   if (suite == nullptr)
     return InternalError("CONTEXT_MISSING", "a unit with contexts needs its suite");
-  if (unit.kind == UnitKind::kReplay || unit.kind == UnitKind::kNoise)
-    return ReplayJson(state, unit, *suite);
+  if (core::IsReplay(unit.kind)) return ReplayJson(state, unit, *suite);
   ASSAY_ASSIGN_OR_RETURN(Json model, ModelJson(state, unit.model));
   ASSAY_ASSIGN_OR_RETURN(Json contexts, CaptureContexts(*suite, unit));
   return Json{{"kind", "capture"},

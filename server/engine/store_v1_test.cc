@@ -16,17 +16,28 @@
 namespace assay {
 namespace {
 
-TEST(StoreV1, OpensAndItsReceiptVerifies) {
+// A fresh copy of the store, for the caller to remove.
+void Unpack(std::string* dir) {
   const char* source = std::getenv("ASSAY_SOURCE_DIR");
   const std::string archive =
       std::string(source == nullptr ? "." : source) + "/tests/data/store-v1.tar.gz";
-  std::string dir = "/tmp/assay_storeXXXXXX";
-  ASSERT_NE(::mkdtemp(dir.data()), nullptr);
-  ASSERT_EQ(std::system(("tar -xzf " + archive + " -C " + dir).c_str()), 0);
+  *dir = "/tmp/assay_storeXXXXXX";
+  ASSERT_NE(::mkdtemp(dir->data()), nullptr);
+  ASSERT_EQ(std::system(("tar -xzf " + archive + " -C " + *dir).c_str()), 0);
+}
+
+EngineOptions OptionsOf(const std::string& dir) {
   EngineOptions options;
   options.data_dir = dir;
   options.min_free_bytes = 0;
   options.ballast_bytes = 0;
+  return options;
+}
+
+TEST(StoreV1, OpensAndItsReceiptVerifies) {
+  std::string dir;
+  ASSERT_NO_FATAL_FAILURE(Unpack(&dir));
+  const EngineOptions options = OptionsOf(dir);
   const auto engine = Engine::Open(options);
   ASSERT_TRUE(engine.ok()) << engine.status();
   (*engine)->Read([&](const State& s) {
@@ -53,35 +64,21 @@ TEST(StoreV1, OpensAndItsReceiptVerifies) {
 
 // A flipped byte of a stored row, a lost log: the coordinator does not start.
 TEST(StoreV1, DamageIsRefused) {
-  const char* source = std::getenv("ASSAY_SOURCE_DIR");
-  const std::string archive =
-      std::string(source == nullptr ? "." : source) + "/tests/data/store-v1.tar.gz";
-  std::string dir = "/tmp/assay_storeXXXXXX";
-  ASSERT_NE(::mkdtemp(dir.data()), nullptr);
-  ASSERT_EQ(std::system(("tar -xzf " + archive + " -C " + dir).c_str()), 0);
+  std::string dir;
+  ASSERT_NO_FATAL_FAILURE(Unpack(&dir));
   ASSERT_EQ(std::system(("rm " + dir + "/db/*.log").c_str()), 0);
-  EngineOptions options;
-  options.data_dir = dir;
-  options.min_free_bytes = 0;
-  options.ballast_bytes = 0;
+  const EngineOptions options = OptionsOf(dir);
   EXPECT_EQ(ReasonOf(Engine::Open(options).status()), "STORE_DAMAGED");
   EXPECT_TRUE(RemoveTree(dir).ok());
 }
 
 // A new key beside old receipts would refute them: none is made, and another one is not used.
 TEST(StoreV1, ALostKeyIsNotReplacedSilently) {
-  const char* source = std::getenv("ASSAY_SOURCE_DIR");
-  const std::string archive =
-      std::string(source == nullptr ? "." : source) + "/tests/data/store-v1.tar.gz";
-  std::string dir = "/tmp/assay_storeXXXXXX";
-  ASSERT_NE(::mkdtemp(dir.data()), nullptr);
-  ASSERT_EQ(std::system(("tar -xzf " + archive + " -C " + dir).c_str()), 0);
+  std::string dir;
+  ASSERT_NO_FATAL_FAILURE(Unpack(&dir));
   const std::string key = dir + "/signing.key";
   ASSERT_EQ(std::rename(key.c_str(), (dir + "/kept").c_str()), 0);
-  EngineOptions options;
-  options.data_dir = dir;
-  options.min_free_bytes = 0;
-  options.ballast_bytes = 0;
+  const EngineOptions options = OptionsOf(dir);
   const auto refused = [&] {
     const absl::Status status = Engine::Open(options).status();
     return ReasonOf(status) == "STORE_DAMAGED" && MessageOf(status).find(key) != std::string::npos;

@@ -14,8 +14,8 @@ namespace assay {
 namespace {
 
 constexpr size_t kLabelMax = 128;
-constexpr std::array<std::string_view, 5> kReserved = {"summary.json", "summary.csv", "summary.md",
-                                                       "key.pub", "VERIFY.md"};
+constexpr std::array<std::string_view, 5> kReserved = {
+    kSummaryFile, kSummaryCsvFile, kSummaryMarkdownFile, kPublicKeyFile, kVerifyTextFile};
 
 absl::Status WriteArrays(const std::string& folder, const PositionArrays& arrays) {
   ASSAY_RETURN_IF_ERROR(EnsureDirectory(folder));

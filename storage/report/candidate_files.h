@@ -1,5 +1,5 @@
-// The folder of one candidate under --out: LABEL/report.json, execution.json, receipt.json,
-// positions/HEAD/OUTPUT.f64|.i32.
+// Names of what lies under --out, and the folder of one candidate there: LABEL/report.json,
+// execution.json, receipt.json, positions/HEAD/OUTPUT.f64|.i32.
 
 #ifndef ASSAY_STORAGE_REPORT_CANDIDATE_FILES_H_
 #define ASSAY_STORAGE_REPORT_CANDIDATE_FILES_H_
@@ -20,6 +20,12 @@ inline constexpr std::string_view kReportFile = "report.json";
 inline constexpr std::string_view kExecutionFile = "execution.json";
 inline constexpr std::string_view kReceiptFile = "receipt.json";
 inline constexpr std::string_view kPositionsFolder = "positions";
+// Beside the candidates' folders.
+inline constexpr std::string_view kSummaryFile = "summary.json";
+inline constexpr std::string_view kSummaryCsvFile = "summary.csv";
+inline constexpr std::string_view kSummaryMarkdownFile = "summary.md";
+inline constexpr std::string_view kPublicKeyFile = "key.pub";
+inline constexpr std::string_view kVerifyTextFile = "VERIFY.md";
 
 // [A-Za-z0-9._-]{1,128}, not "." or "..", not the name of a file of --out; LABEL_INVALID otherwise.
 absl::Status CheckLabel(std::string_view label);

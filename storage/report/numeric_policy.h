@@ -15,8 +15,14 @@ namespace assay {
 inline constexpr std::array<std::string_view, 3> kNumericPolicies = {"exact", "fp64-audit",
                                                                      "torch-bf16"};
 
+// Replay backends that a run or a replay may ask for; docs/metric.md, docs/gpu.md.
+inline constexpr std::array<std::string_view, 3> kReplayBackends = {"cpu-bf16", "cpu-f32",
+                                                                    "cuda-bf16"};
+
 // POLICY_UNKNOWN, listing them.
 absl::Status CheckNumericPolicy(std::string_view policy);
+// REPLAY_BACKEND_UNKNOWN, listing them.
+absl::Status CheckReplayBackend(std::string_view backend);
 
 // OK unless `out` holds results of another policy, or of another backend than the one asked for
 // ("auto" asks for none): a command that goes on must not mix two. OUT_POLICY_DIFFERS,

@@ -158,7 +158,7 @@ absl::Status WriteSummaryFiles(const std::string& out, const Summary& summary,
   ASSAY_RETURN_IF_ERROR(EnsureDirectory(out));
   bool sealed = false;
   for (const SummaryCandidate& candidate : candidates) sealed |= !candidate.receipt_id.empty();
-  const std::string key = JoinPath(out, "key.pub"), verify = JoinPath(out, "VERIFY.md");
+  const std::string key = JoinPath(out, kPublicKeyFile), verify = JoinPath(out, kVerifyTextFile);
   if (sealed) {
     ASSAY_RETURN_IF_ERROR(WriteFileAtomic(key, public_key_pem));
     ASSAY_RETURN_IF_ERROR(WriteFileAtomic(verify, VerifyText(candidates)));
@@ -167,9 +167,9 @@ absl::Status WriteSummaryFiles(const std::string& out, const Summary& summary,
     ASSAY_RETURN_IF_ERROR(RemoveTree(key));
     ASSAY_RETURN_IF_ERROR(RemoveTree(verify));
   }
-  ASSAY_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(out, "summary.csv"), summary.csv));
-  ASSAY_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(out, "summary.md"), summary.md));
-  return WriteFileAtomic(JoinPath(out, "summary.json"), PythonPrettyJson(summary.json) + "\n");
+  ASSAY_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(out, kSummaryCsvFile), summary.csv));
+  ASSAY_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(out, kSummaryMarkdownFile), summary.md));
+  return WriteFileAtomic(JoinPath(out, kSummaryFile), PythonPrettyJson(summary.json) + "\n");
 }
 
 }  // namespace assay

@@ -15,7 +15,6 @@ namespace assay {
 namespace {
 
 constexpr uint64_t kExecutionBytesMax = uint64_t{1} << 28;
-constexpr std::string_view kPublicKeyFile = "key.pub";
 
 absl::Status Missing(const std::string& path, const std::string& what) {
   return NotFoundError("FILE_MISSING", path + ": " + what);

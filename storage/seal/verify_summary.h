@@ -7,14 +7,14 @@
 #include <string>
 #include <string_view>
 
+#include "storage/report/candidate_files.h"
 #include "storage/seal/gates.h"
 
 namespace assay {
 
-inline constexpr std::string_view kSummaryFile = "summary.json";
-// Written from the same reports; checked when summary.json is there.
-inline constexpr std::array<std::string_view, 3> kSummaryTexts = {"summary.csv", "summary.md",
-                                                                  "VERIFY.md"};
+// Written from the same reports as summary.json; checked when that is there.
+inline constexpr std::array<std::string_view, 3> kSummaryTexts = {
+    kSummaryCsvFile, kSummaryMarkdownFile, kVerifyTextFile};
 
 // Rebuilds the summary of the folder `out` from the reports and receipts that it names, and
 // compares it with summary.json by value and with summary.csv, summary.md and VERIFY.md byte for

@@ -12,7 +12,6 @@ namespace assay {
 namespace {
 
 constexpr size_t kShownMax = 20;
-constexpr char kPublicKeyFile[] = "key.pub";
 
 using Names = std::set<std::string, std::less<>>;
 
@@ -45,7 +44,7 @@ void ListUncoveredOfCandidate(const std::string& folder, const std::string& rece
                               const Json& report, const std::string& subject, GateList* gates) {
   std::vector<std::string> others;
   Names known = {std::string(kReportFile), std::string(kExecutionFile), receipt_name,
-                 kPublicKeyFile, std::string(kPositionsFolder)};
+                 std::string(kPublicKeyFile), std::string(kPositionsFolder)};
   AddOthers(folder, "", known, &others);
   const std::string positions = JoinPath(folder, kPositionsFolder);
   const std::string prefix = std::string(kPositionsFolder) + "/";
@@ -63,7 +62,7 @@ void ListUncoveredOfCandidate(const std::string& folder, const std::string& rece
 }
 
 void ListUncoveredOfRun(const std::string& out, GateList* gates) {
-  Names known = {kPublicKeyFile};
+  Names known = {std::string(kPublicKeyFile)};
   if (FileExists(JoinPath(out, kSummaryFile))) {
     known.emplace(kSummaryFile);
     known.insert(kSummaryTexts.begin(), kSummaryTexts.end());

@@ -2,7 +2,6 @@
 // refusals.
 
 #include <cmath>
-#include <cstring>
 #include <map>
 
 #include "gmock/gmock.h"
@@ -16,25 +15,6 @@
 namespace assay {
 namespace {
 
-struct FieldNames {
-  const char* fixture;
-  int output;  // index into ReplayRows::f64 or i32
-};
-
-constexpr FieldNames kFloats[] = {{"kl_fwd", 0},       {"kl_rev", 1},   {"jsd_bits", 2},
-                                  {"nll_ref", 3},      {"nll_cand", 4}, {"entropy_ref", 5},
-                                  {"entropy_cand", 6}, {"delta_p", 7}};
-constexpr FieldNames kInts[] = {
-    {"argmax_ref", 0}, {"argmax_cand", 1}, {"ties_ref", 2}, {"ties_cand", 3}};
-
-template <typename T>
-std::vector<T> Expected(const Json& test_case, const std::string& field) {
-  const TensorView t = MetricTensor(test_case.at("expected").get<std::string>() + "#" + field);
-  std::vector<T> out(t.elements());
-  std::memcpy(out.data(), t.bytes.data(), t.bytes.size());
-  return out;
-}
-
 // Largest relative error per setting and field, printed at the end: what docs/metric.md states as
 // reached.
 std::string setting;
@@ -45,7 +25,7 @@ std::map<std::string, double>& Worst() {
 }
 
 void ExpectClose(const Json& test_case, const std::string& field, const std::vector<double>& got) {
-  const auto want = Expected<double>(test_case, field);
+  const auto want = ExpectedOf<double>(test_case, field);
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < got.size(); ++i) {
     if (std::isinf(want[i]) || std::isnan(want[i])) {
@@ -63,8 +43,8 @@ void ExpectClose(const Json& test_case, const std::string& field, const std::vec
 }
 
 void ExpectInts(const Json& test_case, const ReplayRows& rows, const std::string& prefix) {
-  for (const FieldNames& f : kInts) {
-    const auto want = Expected<int64_t>(test_case, prefix + f.fixture);
+  for (const MetricField& f : kMetricInts) {
+    const auto want = ExpectedOf<int64_t>(test_case, prefix + f.fixture);
     EXPECT_EQ(std::vector<int64_t>(rows.i32[f.output].begin(), rows.i32[f.output].end()), want)
         << prefix << f.fixture;
   }
@@ -88,7 +68,7 @@ bool ExactLogits(const Json& test_case) {
 void CheckValues(const Json& test_case, const ReplayRows& rows) {
   ExpectNonNegative(rows);
   ExpectInts(test_case, rows, "");
-  for (const FieldNames& f : kFloats) ExpectClose(test_case, f.fixture, rows.f64[f.output]);
+  for (const MetricField& f : kMetricFloats) ExpectClose(test_case, f.fixture, rows.f64[f.output]);
   if (test_case.value("zero", false)) {
     for (int k : {0, 1, 2}) EXPECT_THAT(rows.f64[k], ::testing::Each(0.0));
   }
@@ -98,14 +78,14 @@ void CheckValues(const Json& test_case, const ReplayRows& rows) {
 void CheckLoosely(const Json& test_case, const ReplayRows& rows) {
   ExpectNonNegative(rows);
   ExpectInts(test_case, rows, "");
-  const auto want = Expected<double>(test_case, "kl_fwd");
-  const auto tolerance = Expected<double>(test_case, "kl_fwd_fp32_tol");
+  const auto want = ExpectedOf<double>(test_case, "kl_fwd");
+  const auto tolerance = ExpectedOf<double>(test_case, "kl_fwd_fp32_tol");
   const double logit = test_case.at("fp32_logit_tol").get<double>();
   for (size_t i = 0; i < want.size(); ++i) {
     EXPECT_LE(std::fabs(rows.f64[0][i] - want[i]), tolerance[i] + 1e-9) << "position " << i;
   }
-  for (const FieldNames& f : {FieldNames{"nll_ref", 3}, FieldNames{"nll_cand", 4}}) {
-    const auto nll = Expected<double>(test_case, f.fixture);
+  for (const MetricField& f : {MetricField{"nll_ref", 3}, MetricField{"nll_cand", 4}}) {
+    const auto nll = ExpectedOf<double>(test_case, f.fixture);
     for (size_t i = 0; i < nll.size(); ++i) {
       EXPECT_LE(std::fabs(rows.f64[f.output][i] - nll[i]), 2 * logit + 1e-9) << f.fixture << i;
     }

@@ -5,6 +5,7 @@
 #define ASSAY_WORKER_REPLAY_REPLAY_TEST_UTIL_H_
 
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <string>
@@ -24,6 +25,26 @@ TensorView MetricTensor(const std::string& reference);
 
 // The case list of index.json.
 const Json& MetricCases();
+
+// An output that the fixtures name otherwise.
+struct MetricField {
+  const char* fixture;
+  int output;  // index into ReplayRows::f64 or i32
+};
+inline constexpr MetricField kMetricFloats[] = {
+    {"kl_fwd", 0},   {"kl_rev", 1},      {"jsd_bits", 2},     {"nll_ref", 3},
+    {"nll_cand", 4}, {"entropy_ref", 5}, {"entropy_cand", 6}, {"delta_p", 7}};
+inline constexpr MetricField kMetricInts[] = {
+    {"argmax_ref", 0}, {"argmax_cand", 1}, {"ties_ref", 2}, {"ties_cand", 3}};
+
+// The known answers of one case under a fixture's field name. T: double, or int64_t for integers.
+template <typename T>
+std::vector<T> ExpectedOf(const Json& test_case, const std::string& field) {
+  const TensorView t = MetricTensor(test_case.at("expected").get<std::string>() + "#" + field);
+  std::vector<T> out(t.elements());
+  std::memcpy(out.data(), t.bytes.data(), t.bytes.size());
+  return out;
+}
 
 // A plan for one case: operands "ref" and "cand", one comparison "c". Points into open fixture
 // files.

@@ -1,7 +1,6 @@
 #include "worker/replay/cuda/case_check.h"
 
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <thread>
 
@@ -12,24 +11,6 @@
 
 namespace assay {
 namespace {
-
-struct Field {
-  const char* fixture;
-  int output;  // index into ReplayRows::f64 or i32
-};
-constexpr Field kFloats[] = {{"kl_fwd", 0},       {"kl_rev", 1},   {"jsd_bits", 2},
-                             {"nll_ref", 3},      {"nll_cand", 4}, {"entropy_ref", 5},
-                             {"entropy_cand", 6}, {"delta_p", 7}};
-constexpr Field kInts[] = {
-    {"argmax_ref", 0}, {"argmax_cand", 1}, {"ties_ref", 2}, {"ties_cand", 3}};
-
-template <typename T>
-std::vector<T> Expected(const Json& test_case, const std::string& field) {
-  const TensorView t = MetricTensor(test_case.at("expected").get<std::string>() + "#" + field);
-  std::vector<T> out(t.elements());
-  std::memcpy(out.data(), t.bytes.data(), t.bytes.size());
-  return out;
-}
 
 absl::StatusOr<ReplayResult> RunRank(const ReplayPlan& plan, Collective& collective,
                                      ReplayDevice& device) {
@@ -45,9 +26,9 @@ std::string Mismatch(const std::string& field, size_t position, double got, doub
          std::to_string(want);
 }
 
-std::string CheckInts(const Json& test_case, const ReplayRows& rows) {
-  for (const Field& f : kInts) {
-    const auto want = Expected<int64_t>(test_case, f.fixture);
+std::string CheckMetricInts(const Json& test_case, const ReplayRows& rows) {
+  for (const MetricField& f : kMetricInts) {
+    const auto want = ExpectedOf<int64_t>(test_case, f.fixture);
     for (size_t i = 0; i < want.size(); ++i) {
       const int64_t got = rows.i32[f.output].at(i);
       if (got != want[i]) {
@@ -68,8 +49,8 @@ std::string CheckInts(const Json& test_case, const ReplayRows& rows) {
 
 // Logits known exactly: 1e-9 + 1e-7 relative.
 std::string CheckClosely(const Json& test_case, const ReplayRows& rows, double* worst) {
-  for (const Field& f : kFloats) {
-    const auto want = Expected<double>(test_case, f.fixture);
+  for (const MetricField& f : kMetricFloats) {
+    const auto want = ExpectedOf<double>(test_case, f.fixture);
     for (size_t i = 0; i < want.size(); ++i) {
       const double got = rows.f64[f.output].at(i);
       if (got == want[i] || (std::isnan(got) && std::isnan(want[i]))) continue;
@@ -90,15 +71,15 @@ std::string CheckClosely(const Json& test_case, const ReplayRows& rows, double* 
 
 // fp32 sums move ordinary logits by up to fp32_logit_tol; the fixture says how far KL may follow.
 std::string CheckLoosely(const Json& test_case, const ReplayRows& rows) {
-  const auto want = Expected<double>(test_case, "kl_fwd");
-  const auto tolerance = Expected<double>(test_case, "kl_fwd_fp32_tol");
+  const auto want = ExpectedOf<double>(test_case, "kl_fwd");
+  const auto tolerance = ExpectedOf<double>(test_case, "kl_fwd_fp32_tol");
   const double logit = test_case.at("fp32_logit_tol").get<double>();
   for (size_t i = 0; i < want.size(); ++i) {
     const double got = rows.f64[0].at(i);
     if (!(std::fabs(got - want[i]) <= tolerance[i] + 1e-9))
       return Mismatch("kl_fwd", i, got, want[i]);
-    for (const Field& f : {Field{"nll_ref", 3}, Field{"nll_cand", 4}}) {
-      const double nll = Expected<double>(test_case, f.fixture)[i];
+    for (const MetricField& f : {MetricField{"nll_ref", 3}, MetricField{"nll_cand", 4}}) {
+      const double nll = ExpectedOf<double>(test_case, f.fixture)[i];
       const double mine = rows.f64[f.output].at(i);
       if (std::isnan(nll) && std::isnan(mine)) continue;
       if (!(std::fabs(mine - nll) <= 2 * logit + 1e-9)) return Mismatch(f.fixture, i, mine, nll);
@@ -157,7 +138,7 @@ std::string CheckCase(const Json& test_case, const absl::StatusOr<ReplayResult>&
   if (test_case.at("outcome") == "refuse") return CheckRefusal(test_case, result.status());
   if (!result.ok()) return result.status().ToString();
   const ReplayRows& rows = result->rows[0][0];
-  const std::string ints = CheckInts(test_case, rows);
+  const std::string ints = CheckMetricInts(test_case, rows);
   if (!ints.empty()) return ints;
   const bool exact = test_case.at("kind") == "logits" || test_case.value("dot", "") == "exact";
   return exact ? CheckClosely(test_case, rows, worst) : CheckLoosely(test_case, rows);
