@@ -1,0 +1,3 @@
+"""Assay's Python client: captures from any engine, suites and results as numpy arrays."""
+
+__version__ = "0.1.0"

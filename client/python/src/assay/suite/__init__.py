@@ -1,0 +1,1 @@
+"""Suites made from one's own texts: the command `assay-suite`."""
