@@ -9,6 +9,7 @@
 #include "storage/format/model_files.h"
 #include "storage/format/model_spec.h"
 #include "worker/capture/weights/checkpoint.h"
+#include "worker/capture/weights/hf_names.h"
 #include "worker/capture/weights/tensor_plan.h"
 
 namespace assay {
@@ -36,10 +37,12 @@ absl::Status UnsupportedType(const std::string& file, const std::string& tensor,
 }
 
 // A tensor that the plan does not know changes the forward pass in a way that is not built.
-absl::Status Unknown(const std::string& file, const std::string& tensor) {
+absl::Status Unknown(const std::string& file, const std::string& tensor,
+                     const std::string& family) {
   return InvalidError("UNSUPPORTED_MODEL_FEATURE",
-                      file + ": tensor \"" + tensor.substr(0, 200) +
-                          "\" belongs to no part of a llama model; use a checkpoint without it");
+                      file + ": tensor \"" + tensor.substr(0, 200) + "\" belongs to no part of a " +
+                          family +
+                          " model; use a checkpoint without it, or capture with your own engine");
 }
 
 absl::Status CheckShape(const PlannedTensor& planned, const std::vector<uint64_t>& shape,
@@ -50,10 +53,6 @@ absl::Status CheckShape(const PlannedTensor& planned, const std::vector<uint64_t
                                             ShapeText(planned.shape) +
                                             "; weights and configuration are of different models, "
                                             "fetch them again");
-}
-
-bool IgnoredHfTensor(const std::string& name, bool tied) {
-  return name.ends_with(".rotary_emb.inv_freq") || (tied && name == "lm_head.weight");
 }
 
 }  // namespace
@@ -137,7 +136,7 @@ absl::Status CheckpointBuilder::OpenGguf(const std::string& path) {
     used.insert(planned.gguf_name);
   }
   for (const GgufTensor& tensor : file->tensors()) {
-    if (used.count(tensor.name) == 0) return Unknown(path, tensor.name);
+    if (used.count(tensor.name) == 0) return Unknown(path, tensor.name, out_.config_.family);
   }
   return absl::OkStatus();
 }
@@ -162,9 +161,10 @@ absl::Status CheckpointBuilder::OpenHf(const ModelFiles& files) {
     for (const TensorView& view : open[only]->tensors()) places[view.name] = only;
   }
 
+  ASSAY_ASSIGN_OR_RETURN(const HfNames names, HfNames::Find(places, files.root));
   std::set<std::string> used;
   for (const PlannedTensor& planned : PlanTensors(out_.config_)) {
-    const std::string& name = planned.hf_name;
+    const std::string name = names.Stored(planned.hf_name);
     const auto place = places.find(name);
     if (place == places.end()) return Missing(files.root, name);
     const SafetensorsFile& file = *open[place->second];
@@ -183,8 +183,8 @@ absl::Status CheckpointBuilder::OpenHf(const ModelFiles& files) {
     used.insert(name);
   }
   for (const auto& [name, file] : places) {
-    if (used.count(name) == 0 && !IgnoredHfTensor(name, out_.config_.tied))
-      return Unknown(JoinPath(files.root, file), name);
+    if (used.count(name) == 0 && !names.Ignored(name, out_.config_.tied))
+      return Unknown(JoinPath(files.root, file), name, out_.config_.family);
   }
   return absl::OkStatus();
 }
