@@ -36,6 +36,7 @@ struct HeadRow {
   uint64_t file_bytes = 0;
   std::string tensor, dtype;
   int64_t vocab = 0, hidden = 0, create_ms = 0;
+  double max_abs = 0;  // largest |value|; 0 = all zero, or a row of before this was kept
 };
 
 struct CaptureRow {
@@ -48,15 +49,19 @@ struct CaptureRow {
   std::string origin;  // "native" or "ingest"
   std::string declared_json;  // candidate identity as the ingesting engine stated it; "" or JSON
   int64_t contexts_total = 0, create_ms = 0;
+  // Of an imported capture directory: what its manifest says beside the files; canonical JSON or
+  // "".
+  std::string manifest_json;
 };
 
 struct CaptureFileRow {
   std::string capture;
   uint32_t generation = 0;  // 0: the capture, 1: its repeat over sentinel contexts
   int64_t index = 0;        // suite context index
-  std::string sha256;
+  std::string sha256;       // "": the file is gone (damaged or pruned) and counts as never made
   uint64_t bytes = 0;
   int64_t rows = 0, width = 0;
+  double max_abs = 0;  // as HeadRow::max_abs
 };
 
 struct OperandRow {
@@ -64,6 +69,13 @@ struct OperandRow {
   std::string capture;                    // "" until one is chosen
   std::string head;                       // "" until known
   std::string given_capture, given_head;  // as the run was asked
+  // A bias of the operand's own head: blob, its size and tensor, and the content digest of the
+  // values as little-endian F32. All empty: none.
+  std::string bias_file;
+  uint64_t bias_bytes = 0;
+  std::string bias_tensor, bias;
+  std::string
+      head_origin_json;  // of given_head: what it was before it was rounded; canonical or ""
 };
 
 enum class CandidateState : uint32_t {
@@ -123,6 +135,10 @@ struct RunRow {
   uint64_t serial = 0;          // order of creation
   std::string backend;          // replay backend as asked; "" = left to the workers
   std::string settled_backend;  // that of every accepted replay result; "" = none accepted yet
+  double logit_scale = 0;       // of every head; 0 = 1
+  int64_t score_from = 0;       // positions left out at the start of every context
+  int64_t vocab_chunk = 0;      // of policy torch-bf16; 0 = none
+  int64_t limit = 0;  // contexts asked for at most; 0 = all (contexts says which they are)
 };
 
 enum class UnitKind : uint32_t {
@@ -271,6 +287,7 @@ void Fields(R& r, V&& v) {
   v(6, r.vocab);
   v(7, r.hidden);
   v(8, r.create_ms);
+  v(9, r.max_abs);
 }
 template <class R, class V>
 requires std::is_same_v<std::remove_const_t<R>, CaptureRow>
@@ -284,6 +301,7 @@ void Fields(R& r, V&& v) {
   v(7, r.declared_json);
   v(8, r.contexts_total);
   v(9, r.create_ms);
+  v(10, r.manifest_json);
 }
 template <class R, class V>
 requires std::is_same_v<std::remove_const_t<R>, CaptureFileRow>
@@ -295,6 +313,7 @@ void Fields(R& r, V&& v) {
   v(5, r.bytes);
   v(6, r.rows);
   v(7, r.width);
+  v(8, r.max_abs);
 }
 template <class R, class V>
 requires std::is_same_v<std::remove_const_t<R>, OperandRow>
@@ -304,6 +323,11 @@ void Fields(R& r, V&& v) {
   v(3, r.head);
   v(4, r.given_capture);
   v(5, r.given_head);
+  v(6, r.bias_file);
+  v(7, r.bias_bytes);
+  v(8, r.bias_tensor);
+  v(9, r.bias);
+  v(10, r.head_origin_json);
 }
 template <class R, class V>
 requires std::is_same_v<std::remove_const_t<R>, CandidateRow>
@@ -354,6 +378,10 @@ void Fields(R& r, V&& v) {
   v(33, r.serial);
   v(34, r.backend);
   v(35, r.settled_backend);
+  v(36, r.logit_scale);
+  v(37, r.score_from);
+  v(38, r.vocab_chunk);
+  v(39, r.limit);
 }
 template <class R, class V>
 requires std::is_same_v<std::remove_const_t<R>, AttemptRow>
