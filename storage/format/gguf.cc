@@ -1,6 +1,7 @@
 #include "storage/format/gguf.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
@@ -30,6 +31,20 @@ absl::Status FieldError(std::string_view reason, const std::string& path, std::s
 }
 
 }  // namespace
+
+std::vector<std::string_view> GgufStrings(const GgufValue& value) {
+  std::vector<std::string_view> out;
+  if (value.type != GgufType::kArray || value.element_type != GgufType::kString) return out;
+  out.reserve(value.count);
+  const uint8_t* at = value.array_bytes.data();
+  for (uint64_t i = 0; i < value.count; ++i) {  // lengths were checked when the file was opened
+    uint64_t length = 0;
+    std::memcpy(&length, at, sizeof length);
+    out.emplace_back(reinterpret_cast<const char*>(at + sizeof length), length);
+    at += sizeof length + length;
+  }
+  return out;
+}
 
 const GgmlTypeInfo* FindGgmlType(uint32_t type) {
   for (const GgmlTypeInfo& info : kTypes) {

@@ -47,15 +47,19 @@ enum class GgufType : uint32_t {
 };
 
 // One metadata value. Integers of any width are int64_t, or uint64_t when the stored type is
-// unsigned; floats are double (an F32 is widened exactly). Arrays of fixed-size numbers stay as raw
-// bytes (`array_bytes`, little-endian), other arrays are skipped over and only counted.
+// unsigned; floats are double (an F32 is widened exactly). Arrays of fixed-size numbers and of
+// strings stay as raw bytes (`array_bytes`, little-endian; for strings see GgufStrings), arrays of
+// arrays are skipped over and only counted.
 struct GgufValue {
   GgufType type = GgufType::kU8;
   std::variant<uint64_t, int64_t, double, bool, std::string_view> scalar;  // not for kArray
   GgufType element_type = GgufType::kU8;                                   // kArray only
   uint64_t count = 0;                                                      // kArray only
-  std::span<const uint8_t> array_bytes;  // kArray of numbers or bools only
+  std::span<const uint8_t> array_bytes;  // kArray of numbers, bools or strings only
 };
+
+// The elements of an array of strings, which lie in the file; empty for any other value.
+std::vector<std::string_view> GgufStrings(const GgufValue& value);
 
 // ggml's tensor types that Assay can name; any other number is refused at opening, since its size
 // is unknown.
@@ -68,7 +72,9 @@ struct GgmlTypeInfo {
 const GgmlTypeInfo* FindGgmlType(uint32_t type);  // null when unknown
 
 inline constexpr uint32_t kGgmlF32 = 0, kGgmlF16 = 1, kGgmlQ4_0 = 2, kGgmlQ4_1 = 3, kGgmlQ5_0 = 6,
-                          kGgmlQ5_1 = 7, kGgmlQ8_0 = 8, kGgmlBF16 = 30;
+                          kGgmlQ5_1 = 7, kGgmlQ8_0 = 8, kGgmlQ2_K = 10, kGgmlQ3_K = 11,
+                          kGgmlQ4_K = 12, kGgmlQ5_K = 13, kGgmlQ6_K = 14, kGgmlIQ4_NL = 20,
+                          kGgmlIQ4_XS = 23, kGgmlBF16 = 30, kGgmlMXFP4 = 39, kGgmlNVFP4 = 40;
 
 struct GgufTensor {
   std::string name;

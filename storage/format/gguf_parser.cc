@@ -149,9 +149,11 @@ absl::StatusOr<GgufValue> GgufParser::ReadArray(const std::string& key, uint64_t
     return Bad(key + " states " + std::to_string(value.count) + " elements, beyond the file");
   }
   if (value.element_type == GgufType::kString) {
+    const uint64_t begin = at_;
     for (uint64_t i = 0; i < value.count; ++i) {
       ASSAY_RETURN_IF_ERROR(ReadString("an element of " + key, bytes_.size()).status());
     }
+    value.array_bytes = bytes_.subspan(begin, at_ - begin);
     return value;
   }
   if (value.element_type == GgufType::kArray) {

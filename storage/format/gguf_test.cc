@@ -69,6 +69,9 @@ TEST(Gguf, ReadsMetadataOfEveryType) {
   EXPECT_TRUE(std::get<bool>(file.kv().at("test.bool").scalar));
   EXPECT_EQ(*file.String("test.str"), "na\u00efve \u2713");
   EXPECT_EQ(file.kv().at("test.strings").count, 3u);
+  EXPECT_EQ(GgufStrings(file.kv().at("test.strings")),
+            (std::vector<std::string_view>{"a", "", "bc"}));
+  EXPECT_TRUE(GgufStrings(file.kv().at("test.ints")).empty());
   const GgufValue& ints = file.kv().at("test.ints");
   ASSERT_EQ(ints.count, 3u);
   int32_t middle;
