@@ -1,0 +1,1 @@
+"""Ready-made captures with engines that people have: each is a short program around `assay.CaptureWriter`."""
