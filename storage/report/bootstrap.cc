@@ -80,6 +80,10 @@ BootstrapResult ClusterBootstrap(const std::vector<ClusterValue>& values,
   out.samples = options.samples;
   out.ci95_low = means[static_cast<size_t>(0.025 * options.samples)];
   out.ci95_high = means[static_cast<size_t>(0.975 * options.samples) - 1];
+  const double tail = 0.025 / static_cast<double>(std::max<uint64_t>(options.comparisons, 1));
+  const auto cut = static_cast<size_t>(tail * options.samples);
+  out.simultaneous_low = means[cut];
+  out.simultaneous_high = means[means.size() - 1 - cut];
   return out;
 }
 

@@ -26,6 +26,8 @@ inline constexpr std::string_view kSummaryCsvFile = "summary.csv";
 inline constexpr std::string_view kSummaryMarkdownFile = "summary.md";
 inline constexpr std::string_view kPublicKeyFile = "key.pub";
 inline constexpr std::string_view kVerifyTextFile = "VERIFY.md";
+// Where results that were replaced are kept: replaced/LABEL-<12 digits of its report>.
+inline constexpr std::string_view kReplacedFolder = "replaced";
 
 // [A-Za-z0-9._-]{1,128}, not "." or "..", not the name of a file of --out; LABEL_INVALID otherwise.
 absl::Status CheckLabel(std::string_view label);

@@ -138,7 +138,7 @@ TEST(Comparability, SummariesFollowIt) {
   const Json refused = Must(BuildSummary({a, b})).json.at("pairs")[0];
   EXPECT_THAT(refused.at("not_comparable").get<std::string>(), HasSubstr("numeric policies"));
   EXPECT_TRUE(refused.at("comparison").is_null());
-  const Summary shown = Must(BuildSummary({a, b}, AcrossPolicies::kAllow));
+  const Summary shown = Must(BuildSummary({a, b}, {AcrossPolicies::kAllow, ""}));
   const Json pair = shown.json.at("pairs")[0];
   EXPECT_TRUE(pair.at("not_comparable").is_null());
   EXPECT_EQ(pair.at("comparison").at("numeric_difference")[0].at("b"), "torch-bf16");

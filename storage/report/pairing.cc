@@ -23,9 +23,27 @@ const Json& Head(const Json& report, const std::string& head) {
   return report.at("heads").at(head);
 }
 
+// The larger of both noise floors; 0 where none was measured.
+double NoiseOf(const Json& a, const Json& b) {
+  double noise = 0;
+  for (const Json* report : {&a, &b}) {
+    const Json& value = report->at("noise_floor").at("mean_kl_ref_cand");
+    if (value.is_number()) noise = std::max(noise, value.get<double>());
+  }
+  return noise;
+}
+
+// Of an interval {"ci95_low","ci95_high"} around `difference`.
+Json Distinguishable(const Json& interval, const Json& difference, double noise) {
+  if (!interval.at("ci95_low").is_number() || !difference.is_number()) return nullptr;
+  const bool excludes_zero =
+      interval.at("ci95_low").get<double>() > 0 || interval.at("ci95_high").get<double>() < 0;
+  return excludes_zero && std::fabs(difference.get<double>()) > noise;
+}
+
 }  // namespace
 
-Json PairedJson(const std::vector<PairedContext>& contexts) {
+Json PairedJson(const std::vector<PairedContext>& contexts, uint64_t comparisons) {
   std::vector<ClusterValue> differences;
   std::vector<double> sorted;
   uint64_t a_wins = 0, b_wins = 0, ties = 0;
@@ -43,7 +61,9 @@ Json PairedJson(const std::vector<PairedContext>& contexts) {
     for (ClusterValue& value : differences) value.value = kInfinity;
   }
   std::sort(sorted.begin(), sorted.end());
-  const BootstrapResult bootstrap = ClusterBootstrap(differences);
+  BootstrapOptions options;
+  options.comparisons = std::max<uint64_t>(comparisons, 1);
+  const BootstrapResult bootstrap = ClusterBootstrap(differences, options);
   Json json;
   json["contexts"] = contexts.size();
   json["difference_a_minus_b"] = FiniteJson(bootstrap.mean);
@@ -53,11 +73,18 @@ Json PairedJson(const std::vector<PairedContext>& contexts) {
   json["a_wins"] = a_wins;
   json["b_wins"] = b_wins;
   json["ties"] = ties;
+  if (comparisons > 0) {
+    const bool given = bootstrap.refused.empty();
+    json["simultaneous"] = {
+        {"comparisons", comparisons},
+        {"ci95_low", given ? Json(bootstrap.simultaneous_low) : Json(nullptr)},
+        {"ci95_high", given ? Json(bootstrap.simultaneous_high) : Json(nullptr)}};
+  }
   return json;
 }
 
 absl::StatusOr<Json> PairReports(const Json& a, const Json& b, const std::string& head,
-                                 AcrossPolicies across) {
+                                 AcrossPolicies across, uint64_t comparisons) {
   const Comparability found = CompareReports(a, b, head);
   const bool asked = across == AcrossPolicies::kAllow && found.across_policies();
   if (!found.comparable() && !asked) {
@@ -76,18 +103,19 @@ absl::StatusOr<Json> PairReports(const Json& a, const Json& b, const std::string
                         ValueOrInfinity(rows_a[i].at("mean_kl_ref_cand")),
                         ValueOrInfinity(rows_b[i].at("mean_kl_ref_cand"))});
   }
-  Json json = PairedJson(contexts);
+  Json json = PairedJson(contexts, comparisons);
+  const double noise = NoiseOf(a, b);
   const Json& bootstrap = json.at("bootstrap_difference");
   Json smallest = nullptr;
   if (bootstrap.at("refused").is_null()) {
-    double half =
+    const double half =
         (bootstrap.at("ci95_high").get<double>() - bootstrap.at("ci95_low").get<double>()) / 2;
-    for (const Json* report : {&a, &b}) {
-      const Json& noise = report->at("noise_floor").at("mean_kl_ref_cand");
-      if (noise.is_number()) half = std::max(half, noise.get<double>());
-    }
-    smallest = half;
+    smallest = std::max(half, noise);
   }
+  const Json& difference = json.at("difference_a_minus_b");
+  json["distinguishable"] = Distinguishable(bootstrap, difference, noise);
+  json["simultaneous"]["distinguishable"] =
+      Distinguishable(json.at("simultaneous"), difference, noise);
   json["smallest_resolvable_difference"] = smallest;
   if (!found.comparable()) json["numeric_difference"] = found.NumericJson();
   return json;

@@ -7,44 +7,17 @@
 #include "storage/base/status.h"
 #include "storage/report/candidate_files.h"
 #include "storage/report/comparability.h"
+#include "storage/report/head_summary.h"
 #include "storage/report/pairing.h"
 #include "storage/report/report.h"
 #include "storage/report/summary_text.h"
+#include "storage/report/versus.h"
 
 namespace assay {
 namespace {
 
 absl::Status Invalid(const std::string& what) {
   return InvalidError("SUMMARY_INVALID", "summary: " + what);
-}
-
-// What the table shows of one head, by the names that the report uses.
-Json HeadSummary(const Json& report, const std::string& head) {
-  const Json& entry = report.at("heads").at(head);
-  const Json& statistics = entry.at("statistics");
-  const Json& kl = statistics.at("kl_ref_cand");
-  Json json;
-  json["description"] = entry.at("description");
-  json["mean_kl_ref_cand"] = kl.at("mean");
-  json["context_bootstrap"] = kl.at("context_bootstrap");
-  for (const char* key : {"p50", "p99", "p999", "max"}) {
-    json[std::string(key) + "_kl_ref_cand"] = kl.at(key);
-  }
-  json["mean_kl_cand_ref"] = statistics.at("kl_cand_ref").at("mean");
-  json["mean_jsd_bits"] = statistics.at("jsd_bits").at("mean");
-  json["mean_accept_rate"] = statistics.at("accept_rate").at("mean");
-  json["same_top1"] = statistics.at("agreement").at("same_top1");
-  json["perplexity_ref"] = statistics.at("nll_ref").at("perplexity");
-  json["perplexity_cand"] = statistics.at("nll_cand").at("perplexity");
-  json["strata"] = Json::object();
-  for (const auto& [stratum, group] : entry.at("strata").items()) {
-    json["strata"][stratum] = {{"mean_kl_ref_cand", group.at("mean_kl_ref_cand")},
-                               {"same_top1", group.at("same_top1")}};
-  }
-  json["worst_contexts"] = entry.at("worst_contexts");
-  json["smallest_resolvable_difference"] =
-      report.at("smallest_resolvable_difference").at(head).at("value");
-  return json;
 }
 
 Json FilesJson(const SummaryCandidate& candidate) {
@@ -86,9 +59,18 @@ Json CandidateJson(const SummaryCandidate& candidate) {
   json["disclosures"] = report.at("disclosures");
   json["heads"] = Json::object();
   for (const auto& [head, entry] : report.at("heads").items()) {
-    json["heads"][head] = HeadSummary(report, head);
+    json["heads"][head] = HeadSummaryJson(report, head);
   }
   return json;
+}
+
+// Pairs of candidates that both have `head`: what a reader of all pairs looks at together.
+uint64_t PairsOf(const std::vector<SummaryCandidate>& candidates, const std::string& head) {
+  uint64_t with_head = 0;
+  for (const SummaryCandidate& c : candidates) {
+    with_head += c.failed_reason.empty() && c.report.at("heads").contains(head);
+  }
+  return with_head < 2 ? 1 : with_head * (with_head - 1) / 2;
 }
 
 absl::StatusOr<Json> PairsJson(const std::vector<SummaryCandidate>& candidates,
@@ -108,7 +90,8 @@ absl::StatusOr<Json> PairsJson(const std::vector<SummaryCandidate>& candidates,
         pair["not_comparable"] = compare ? Json(nullptr) : Json(found.Text());
         pair["comparison"] = nullptr;
         if (compare) {
-          ASSAY_ASSIGN_OR_RETURN(pair["comparison"], PairReports(a.report, b.report, head, across));
+          ASSAY_ASSIGN_OR_RETURN(pair["comparison"], PairReports(a.report, b.report, head, across,
+                                                                 PairsOf(candidates, head)));
         }
         pairs.push_back(std::move(pair));
       }
@@ -118,7 +101,7 @@ absl::StatusOr<Json> PairsJson(const std::vector<SummaryCandidate>& candidates,
 }
 
 absl::StatusOr<Summary> Build(const std::vector<SummaryCandidate>& candidates,
-                              AcrossPolicies across) {
+                              const SummaryOptions& options) {
   Summary out;
   std::set<std::string> labels;
   out.json["schema"] = std::string(kSummarySchema);
@@ -133,8 +116,9 @@ absl::StatusOr<Summary> Build(const std::vector<SummaryCandidate>& candidates,
     }
     out.json["candidates"].push_back(CandidateJson(candidate));
   }
-  if (across == AcrossPolicies::kAllow) out.json["across_policies"] = true;
-  ASSAY_ASSIGN_OR_RETURN(out.json["pairs"], PairsJson(candidates, across));
+  if (options.across == AcrossPolicies::kAllow) out.json["across_policies"] = true;
+  ASSAY_RETURN_IF_ERROR(AddVersus(candidates, options, &out.json));
+  ASSAY_ASSIGN_OR_RETURN(out.json["pairs"], PairsJson(candidates, options.across));
   out.table = SummaryTable(out.json);
   out.md = SummaryMarkdown(out.json);
   out.csv = SummaryCsv(out.json);
@@ -144,9 +128,9 @@ absl::StatusOr<Summary> Build(const std::vector<SummaryCandidate>& candidates,
 }  // namespace
 
 absl::StatusOr<Summary> BuildSummary(const std::vector<SummaryCandidate>& candidates,
-                                     AcrossPolicies across) {
+                                     const SummaryOptions& options) {
   try {
-    return Build(candidates, across);
+    return Build(candidates, options);
   } catch (const nlohmann::json::exception& error) {
     return Invalid(std::string("a report lacks a field: ") + error.what());
   }

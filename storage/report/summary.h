@@ -17,7 +17,9 @@
 
 namespace assay {
 
-inline constexpr std::string_view kSummarySchema = "assay-summary/1";
+inline constexpr std::string_view kSummarySchema = "assay-summary/2";
+// What earlier versions of assay wrote: without comparisons to one candidate.
+inline constexpr std::string_view kSummarySchemaOld = "assay-summary/1";
 
 struct SummaryCandidate {
   std::string label;          // folder name under --out
@@ -29,17 +31,29 @@ struct SummaryCandidate {
 };
 
 struct Summary {
-  Json json;          // holds everything that the table shows
+  Json json;          // holds everything that the tables show
   std::string csv;    // one line per candidate and head, header line first (RFC 4180)
-  std::string md;     // the table as Markdown
-  std::string table;  // plain text for a terminal, <= 100 columns for two candidates
+  std::string md;     // the tables as Markdown
+  std::string table;  // SummaryTable for a terminal of kSummaryColumns
 };
 
+struct SummaryOptions {
+  AcrossPolicies across = AcrossPolicies::kRefuse;
+  std::string versus;  // label that all are compared with; "" = the best of each head mode
+};
+
+inline constexpr size_t kSummaryColumns = 100;
+
 // Candidates in the order given. SUMMARY_INVALID when a report is not assay-report/1 or two labels
-// are equal. Pairs of candidates are compared only when their reports are comparable
-// (comparability.h); a pair that is not says why.
+// are equal, LABEL_UNKNOWN when options.versus is no candidate. Candidates are compared only when
+// their reports are comparable (comparability.h); a pair that is not says why.
 absl::StatusOr<Summary> BuildSummary(const std::vector<SummaryCandidate>& candidates,
-                                     AcrossPolicies across = AcrossPolicies::kRefuse);
+                                     const SummaryOptions& options = {});
+
+// The tables of a summary.json in `columns` columns: up to two candidates in full, side by side or,
+// where that is too wide, one after the other; more of them one to a row, the best first, with the
+// differences to the baseline below.
+std::string SummaryTable(const Json& summary, size_t columns = kSummaryColumns);
 
 // One line about an entry of summary.json's "pairs".
 std::string PairText(const Json& pair);

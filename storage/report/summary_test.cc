@@ -40,18 +40,18 @@ TEST(Summary, TableShowsTheKnownAnswersAndFits) {
                            "0.535827",
                            "[0.00360647, 0.00488035]",
                            "[0.437477, 0.65509]",
-                           "Median KLD",
-                           "99 % KLD",
-                           "99.9 % KLD",
-                           "Max KLD",
-                           "Reverse KLD",
+                           "Median KLD (nats)",
+                           "99% KLD (nats)",
+                           "99.9% KLD (nats)",
+                           "Maximum KLD (nats)",
+                           "Reverse KLD (nats)",
                            "JSD (bits)",
-                           "Same top",
-                           "96.23 %",
-                           "PPL reference",
-                           "PPL candidate",
-                           "Mean KLD, code",
-                           "Mean KLD, structured",
+                           "Same top (%)",
+                           "96.23",
+                           "PPL(base)",
+                           "PPL(Q)",
+                           "Mean KLD, code (nats)",
+                           "Mean KLD, structured (nats)",
                            "2/2 equal, KLD 0",
                            "98.4 MB",
                            "Bits per weight, body",
@@ -72,8 +72,8 @@ TEST(Summary, LongLabelsCanBeToldApartAboveTheTable) {
   const Summary summary =
       Must(BuildSummary({Candidate(stem + "bits8-groupchannel", "int8-channel", ""),
                          Candidate(stem + "bits4-group32", "int4-g32", "")}));
-  EXPECT_THAT(summary.table, HasSubstr("as served                        " + stem + "  " + stem +
-                                       "\n" + std::string(33, ' ') + "bits8-groupchannel" +
+  EXPECT_THAT(summary.table, HasSubstr("as served                          " + stem + "  " + stem +
+                                       "\n" + std::string(35, ' ') + "bits8-groupchannel" +
                                        std::string(15, ' ') + "bits4-group32\n-----"));
 }
 
@@ -100,7 +100,7 @@ TEST(Labels, AreSplitFromFilesOnlyWhereTheyAreLabels) {
 
 TEST(Summary, JsonHoldsWhatTheTableShows) {
   const Json json = Must(BuildSummary(Two())).json;
-  EXPECT_EQ(json.at("schema"), "assay-summary/1");
+  EXPECT_EQ(json.at("schema"), "assay-summary/2");
   const Json& first = json.at("candidates")[0];
   EXPECT_EQ(first.at("label"), "int8");
   EXPECT_EQ(first.at("sealed"), true);

@@ -20,6 +20,7 @@ inline constexpr std::array<std::string_view, 3> kSummaryTexts = {
 // compares it with summary.json by value and with summary.csv, summary.md and VERIFY.md byte for
 // byte. A gate is not applicable when its file is not there, all when summary.json is not. Of a
 // candidate that failed there is no report: its label, reason and sentence are taken as they stand.
+// Of an assay-summary/1 the members that it has are compared, and its texts are not applicable.
 void CheckSummaryFiles(const std::string& out, GateList* gates);
 
 }  // namespace assay
