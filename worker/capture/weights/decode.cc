@@ -1,28 +1,15 @@
 #include "worker/capture/weights/decode.h"
 
-#include <bit>
-#include <cstring>
-
 #include "storage/base/bf16.h"
-#include "storage/base/f16.h"
 #include "storage/format/gguf.h"
+#include "worker/capture/weights/gguf_fp4.h"
+#include "worker/capture/weights/gguf_iq4.h"
+#include "worker/capture/weights/gguf_k_quants.h"
+#include "worker/capture/weights/gguf_simple.h"
+#include "worker/capture/weights/load.h"
 
 namespace assay {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "stored values are little-endian");
-
-constexpr uint64_t kBlock = 32;
-constexpr int kHalf = 16;  // low nibbles are elements 0..15, high nibbles 16..31
-
-template <typename T>
-T Load(const uint8_t* bytes) {
-  T value;
-  std::memcpy(&value, bytes, sizeof(T));
-  return value;
-}
-
-float LoadF16(const uint8_t* bytes) { return F16ToFloat(Load<uint16_t>(bytes)); }
 
 void DecodeF32(const uint8_t* in, uint64_t count, float* out) { std::memcpy(out, in, count * 4); }
 
@@ -34,86 +21,33 @@ void DecodeBf16(const uint8_t* in, uint64_t count, float* out) {
   for (uint64_t i = 0; i < count; ++i) out[i] = Bf16ToFloat(Load<uint16_t>(in + 2 * i));
 }
 
-// The loops below have fixed trip counts and no branches, so the compiler makes vectors of them.
-
-void DecodeQ8_0(const uint8_t* in, uint64_t blocks, float* out) {
-  for (uint64_t b = 0; b < blocks; ++b, in += 34, out += kBlock) {
-    const float d = LoadF16(in);
-    for (uint64_t i = 0; i < kBlock; ++i) {
-      out[i] = d * static_cast<float>(static_cast<int8_t>(in[2 + i]));
-    }
-  }
-}
-
-void DecodeQ4_0(const uint8_t* in, uint64_t blocks, float* out) {
-  for (uint64_t b = 0; b < blocks; ++b, in += 18, out += kBlock) {
-    const float d = LoadF16(in);
-    for (int i = 0; i < kHalf; ++i) {
-      const int byte = in[2 + i];
-      out[i] = d * static_cast<float>((byte & 15) - 8);
-      out[i + kHalf] = d * static_cast<float>((byte >> 4) - 8);
-    }
-  }
-}
-
-void DecodeQ4_1(const uint8_t* in, uint64_t blocks, float* out) {
-  for (uint64_t b = 0; b < blocks; ++b, in += 20, out += kBlock) {
-    const float d = LoadF16(in);
-    const float m = LoadF16(in + 2);
-    for (int i = 0; i < kHalf; ++i) {
-      const int byte = in[4 + i];
-      out[i] = d * static_cast<float>(byte & 15) + m;
-      out[i + kHalf] = d * static_cast<float>(byte >> 4) + m;
-    }
-  }
-}
-
-void DecodeQ5_0(const uint8_t* in, uint64_t blocks, float* out) {
-  for (uint64_t b = 0; b < blocks; ++b, in += 22, out += kBlock) {
-    const float d = LoadF16(in);
-    const uint32_t high = Load<uint32_t>(in + 2);
-    for (int i = 0; i < kHalf; ++i) {
-      const int byte = in[6 + i];
-      const int low5 = static_cast<int>((high >> i) & 1u) << 4;
-      const int high5 = static_cast<int>((high >> (i + kHalf)) & 1u) << 4;
-      out[i] = d * static_cast<float>(((byte & 15) | low5) - 16);
-      out[i + kHalf] = d * static_cast<float>(((byte >> 4) | high5) - 16);
-    }
-  }
-}
-
-void DecodeQ5_1(const uint8_t* in, uint64_t blocks, float* out) {
-  for (uint64_t b = 0; b < blocks; ++b, in += 24, out += kBlock) {
-    const float d = LoadF16(in);
-    const float m = LoadF16(in + 2);
-    const uint32_t high = Load<uint32_t>(in + 4);
-    for (int i = 0; i < kHalf; ++i) {
-      const int byte = in[8 + i];
-      const int low5 = static_cast<int>((high >> i) & 1u) << 4;
-      const int high5 = static_cast<int>((high >> (i + kHalf)) & 1u) << 4;
-      out[i] = d * static_cast<float>((byte & 15) | low5) + m;
-      out[i + kHalf] = d * static_cast<float>((byte >> 4) | high5) + m;
-    }
-  }
-}
-
 struct FormatInfo {
   WeightFormat format;
   uint32_t ggml_type;
   std::string_view name;
   uint64_t block;
   uint64_t bytes;
+  void (*decode)(const uint8_t* in, uint64_t blocks, float* out);
 };
 
 constexpr FormatInfo kFormats[] = {
-    {WeightFormat::kF32, kGgmlF32, "F32", 1, 4},
-    {WeightFormat::kF16, kGgmlF16, "F16", 1, 2},
-    {WeightFormat::kBF16, kGgmlBF16, "BF16", 1, 2},
-    {WeightFormat::kQ8_0, kGgmlQ8_0, "Q8_0", kBlock, 34},
-    {WeightFormat::kQ4_0, kGgmlQ4_0, "Q4_0", kBlock, 18},
-    {WeightFormat::kQ4_1, kGgmlQ4_1, "Q4_1", kBlock, 20},
-    {WeightFormat::kQ5_0, kGgmlQ5_0, "Q5_0", kBlock, 22},
-    {WeightFormat::kQ5_1, kGgmlQ5_1, "Q5_1", kBlock, 24},
+    {WeightFormat::kF32, kGgmlF32, "F32", 1, 4, DecodeF32},
+    {WeightFormat::kF16, kGgmlF16, "F16", 1, 2, DecodeF16},
+    {WeightFormat::kBF16, kGgmlBF16, "BF16", 1, 2, DecodeBf16},
+    {WeightFormat::kQ8_0, kGgmlQ8_0, "Q8_0", 32, 34, DecodeQ8_0},
+    {WeightFormat::kQ4_0, kGgmlQ4_0, "Q4_0", 32, 18, DecodeQ4_0},
+    {WeightFormat::kQ4_1, kGgmlQ4_1, "Q4_1", 32, 20, DecodeQ4_1},
+    {WeightFormat::kQ5_0, kGgmlQ5_0, "Q5_0", 32, 22, DecodeQ5_0},
+    {WeightFormat::kQ5_1, kGgmlQ5_1, "Q5_1", 32, 24, DecodeQ5_1},
+    {WeightFormat::kQ2_K, kGgmlQ2_K, "Q2_K", 256, 84, DecodeQ2_K},
+    {WeightFormat::kQ3_K, kGgmlQ3_K, "Q3_K", 256, 110, DecodeQ3_K},
+    {WeightFormat::kQ4_K, kGgmlQ4_K, "Q4_K", 256, 144, DecodeQ4_K},
+    {WeightFormat::kQ5_K, kGgmlQ5_K, "Q5_K", 256, 176, DecodeQ5_K},
+    {WeightFormat::kQ6_K, kGgmlQ6_K, "Q6_K", 256, 210, DecodeQ6_K},
+    {WeightFormat::kIQ4_NL, kGgmlIQ4_NL, "IQ4_NL", 32, 18, DecodeIQ4_NL},
+    {WeightFormat::kIQ4_XS, kGgmlIQ4_XS, "IQ4_XS", 256, 136, DecodeIQ4_XS},
+    {WeightFormat::kMXFP4, kGgmlMXFP4, "MXFP4", 32, 17, DecodeMxfp4},
+    {WeightFormat::kNVFP4, kGgmlNVFP4, "NVFP4", 64, 36, DecodeNvfp4},
 };
 
 const FormatInfo& InfoOf(WeightFormat format) { return kFormats[static_cast<size_t>(format)]; }
@@ -139,25 +73,8 @@ std::optional<WeightFormat> FormatOfGgml(uint32_t ggml_type) {
 }
 
 void DecodeWeights(WeightFormat format, const uint8_t* bytes, uint64_t count, float* out) {
-  const uint64_t blocks = count / InfoOf(format).block;
-  switch (format) {
-    case WeightFormat::kF32:
-      return DecodeF32(bytes, count, out);
-    case WeightFormat::kF16:
-      return DecodeF16(bytes, count, out);
-    case WeightFormat::kBF16:
-      return DecodeBf16(bytes, count, out);
-    case WeightFormat::kQ8_0:
-      return DecodeQ8_0(bytes, blocks, out);
-    case WeightFormat::kQ4_0:
-      return DecodeQ4_0(bytes, blocks, out);
-    case WeightFormat::kQ4_1:
-      return DecodeQ4_1(bytes, blocks, out);
-    case WeightFormat::kQ5_0:
-      return DecodeQ5_0(bytes, blocks, out);
-    case WeightFormat::kQ5_1:
-      return DecodeQ5_1(bytes, blocks, out);
-  }
+  const FormatInfo& info = InfoOf(format);
+  info.decode(bytes, count / info.block, out);
 }
 
 }  // namespace assay

@@ -1,4 +1,6 @@
-// Exact decoding of stored weights to float32 (specs: arch-qwen-llama 9.2).
+// Exact decoding of self-contained stored values to float32: plain floats and GGUF blocks. Layouts
+// and formulas stand in gguf_simple.h, gguf_k_quants.h, gguf_iq4.h and gguf_fp4.h. Formats whose
+// scales lie in other tensors are in packed_tensor.h.
 
 #ifndef ASSAY_WORKER_CAPTURE_WEIGHTS_DECODE_H_
 #define ASSAY_WORKER_CAPTURE_WEIGHTS_DECODE_H_
@@ -11,20 +13,38 @@
 
 namespace assay {
 
-enum class WeightFormat { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1, kQ5_0, kQ5_1 };
+enum class WeightFormat {
+  kF32,
+  kF16,
+  kBF16,
+  kQ8_0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kIQ4_NL,
+  kIQ4_XS,
+  kMXFP4,
+  kNVFP4
+};
 
 std::string_view WeightFormatName(WeightFormat format);
-uint64_t WeightBlock(WeightFormat format);       // values per block: 1 or 32
+uint64_t WeightBlock(WeightFormat format);       // values per block: 1, 32, 64 or 256
 uint64_t WeightBlockBytes(WeightFormat format);  // bytes per block
 
 std::optional<WeightFormat> FormatOfDType(DType dtype);
 std::optional<WeightFormat> FormatOfGgml(uint32_t ggml_type);
 inline constexpr std::string_view kSupportedWeightFormats =
-    "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1";
+    "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, "
+    "MXFP4, NVFP4";
 
 // Decodes `count` values (a multiple of the block) from `bytes` (little-endian, any alignment) to
-// `out`. Products and sums are rounded separately in float32: d * n is exact in every format here,
-// d * n + m is rounded once.
+// `out`. Every product and sum of a format's formula is rounded to float32 by itself.
 void DecodeWeights(WeightFormat format, const uint8_t* bytes, uint64_t count, float* out);
 
 }  // namespace assay

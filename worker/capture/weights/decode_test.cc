@@ -47,7 +47,10 @@ TEST_P(DecodeFixture, IsBitForBitGgufPys) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, DecodeFixture,
                          testing::Values("q4_0.weight", "q4_1.weight", "q5_0.weight", "q5_1.weight",
-                                         "q8_0.weight", "f32.weight", "f16.weight", "bf16.weight",
+                                         "q8_0.weight", "q2_k.weight", "q3_k.weight", "q4_k.weight",
+                                         "q5_k.weight", "q6_k.weight", "iq4_nl.weight",
+                                         "iq4_xs.weight", "mxfp4.weight", "nvfp4.weight",
+                                         "f32.weight", "f16.weight", "bf16.weight",
                                          "one_dimensional.bias", "three_dimensional.weight"),
                          [](const auto& info) {
                            std::string name = info.param;
@@ -56,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, DecodeFixture,
                          });
 
 TEST(Decode, OtherFormatsAreUnknown) {
-  for (uint32_t type : {9u, 12u, 14u, 20u, 39u, 40u, 99u}) EXPECT_FALSE(FormatOfGgml(type));
+  for (uint32_t type : {9u, 15u, 16u, 19u, 21u, 24u, 34u, 99u}) EXPECT_FALSE(FormatOfGgml(type));
   for (DType dtype : {DType::kI8, DType::kF64, DType::kF8E4M3}) EXPECT_FALSE(FormatOfDType(dtype));
   EXPECT_EQ(FormatOfDType(DType::kBF16), WeightFormat::kBF16);
 }
