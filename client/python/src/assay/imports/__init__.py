@@ -1,0 +1,1 @@
+"""Captures from files that other engines have written: the command `assay-capture import`."""
