@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
-# Runs the Python unit tests (client/python/tests) in a virtual environment of their own, build/venv, and ends with
-# `N passed, N failed[, N skipped]`.
+# Installs the Python package (client/python) into a virtual environment of its own, build/venv, runs its tests there and
+# ends with `N passed, N failed[, N skipped]`. PyPI is needed once, for tests/requirements.txt; the tests use no network.
+#
+# ASSAY_BIN_DIR: the built programs (default build/release/bin); tests that need them are skipped where there are none.
+# ASSAY_TORCH_PYTHON: a Python with torch and transformers, for the tests of the transformers recipe; else they are skipped.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../deploy/common.sh"
 cd "$ROOT"
@@ -14,7 +17,18 @@ if ! cmp -s tests/requirements.txt "$stamp"; then
     die "the packages of tests/requirements.txt could not be installed: is there a network, and is PyPI reachable?"
   cp tests/requirements.txt "$stamp"
 fi
-PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/python" - <<'PYTHON'
+# From a copy, so that neither leftovers of an earlier build are installed nor new ones left in the tree.
+copy=$(mktemp -d "${TMPDIR:-/tmp}/assay-python.XXXXXX")
+trap 'rm -rf "$copy"' EXIT
+mkdir "$copy/client"
+cp -r client/python "$copy/client/"
+cp -r proto "$copy/"
+rm -rf "$copy/client/python/build" "$copy"/client/python/src/*.egg-info
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index \
+  --force-reinstall "$copy/client/python" || die "client/python could not be installed; its messages are above"
+
+export ASSAY_BIN_DIR=${ASSAY_BIN_DIR:-$ROOT/build/release/bin}
+PYTHONDONTWRITEBYTECODE=1 "$venv/bin/python" - <<'PYTHON'
 import sys
 import unittest
 
