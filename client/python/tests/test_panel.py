@@ -1,7 +1,7 @@
 """Checks of the development panel in deploy/panel and of the tool that builds it.
 
-The first classes need nothing but the standard library. PanelTokenization needs the packages `tokenizers` and `gguf`
-and the model file: set ASSAY_SMOLLM2_GGUF to the path of SmolLM2-135M-Instruct.Q4_1.gguf.
+The first classes need nothing but the standard library. PanelTokenization needs the package `tokenizers` and the
+model file: set ASSAY_SMOLLM2_GGUF to the path of SmolLM2-135M-Instruct.Q4_1.gguf.
 
   python -m unittest discover -s client/python/tests -p test_panel.py
 """
@@ -224,10 +224,10 @@ class PanelTool(unittest.TestCase):
         return [(c.document.name, c.window, c.start, c.end) for c in chosen], counters
 
     def test_digests(self):
-        self.assertEqual(make_panel.token_bytes([1, 2, 3]), b"[1, 2, 3]")
-        self.assertEqual(sha256(make_panel.token_bytes([1, 2, 3])),
+        self.assertEqual(make_panel.token_file_bytes([1, 2, 3]), b"[1, 2, 3]")
+        self.assertEqual(sha256(make_panel.token_file_bytes([1, 2, 3])),
                          "a36b1f2c3f84522dd1005145646617d7054c0851e97c72a039c0bdfac9fa07f3")
-        self.assertEqual(sha256(make_panel.token_bytes([0] * 2048)),
+        self.assertEqual(sha256(make_panel.token_file_bytes([0] * 2048)),
                          "dd202c247abb39750c01079c22650e8bc916b4b64d3b99f64713d44fa7e84aa3")
 
     def test_lexical_words(self):
@@ -296,12 +296,12 @@ class PanelTool(unittest.TestCase):
             (Path(folder) / "tokens" / "context-0001.json").write_bytes(b"[2]")
             with self.assertRaisesRegex(make_panel.PanelError, "not part of this suite: tokens/context-0001.json"):
                 make_panel.write_suite(Path(folder), files)
-            with self.assertRaisesRegex(make_panel.PanelError, "differs in 1 files"):
+            with self.assertRaisesRegex(make_panel.AssayError, "differs in 1 files"):
                 make_panel.check_suite(Path(folder), files)
 
 
 def missing_requirement() -> str | None:
-    for package in ("tokenizers", "gguf"):
+    for package in ("tokenizers",):
         if importlib.util.find_spec(package) is None:
             return f"the package {package} is not installed"
     path = os.environ.get(MODEL_VARIABLE)

@@ -5,17 +5,17 @@ The corpus is laid out as <corpus>/<stratum>/<document>.txt, UTF-8. Every docume
 that the bootstrap resamples and that the analysis/qualification split keeps together. The tokenizer is read from the
 GGUF itself, so the suite belongs to exactly that file; the manifest names it by digest and by base name only.
 
-The result has the published form `qwen38-distribution-fidelity/6`. It depends on the corpus, the GGUF and the options
-alone: the same inputs give the same bytes.
+The result has the published form `qwen38-distribution-fidelity/6` and follows its rules to the letter: windows by
+probing, split and order from one seed. It depends on the corpus, the GGUF and the options alone: the same inputs give
+the same bytes. It exists for deploy/panel; a panel of your own is made by `assay-suite build` (docs/guides/panel.md).
 
   make_panel.py --gguf SmolLM2-135M-Instruct.Q4_1.gguf --corpus deploy/panel/corpus --out deploy/panel/suite
 
-Needs the PyPI packages `tokenizers` and `gguf`.
+Needs the PyPI package `tokenizers`, and the package beside it (client/python/src), installed or not.
 """
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import random
 import sys
@@ -23,11 +23,20 @@ import unicodedata
 from dataclasses import dataclass, field
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+from assay._files import sha256_bytes  # noqa: E402
+from assay.errors import AssayError  # noqa: E402
+from assay.suite.builder import check_suite, present_files  # noqa: E402
+from assay.suite.builder import stratum_quotas  # noqa: E402
+from assay.suite.manifest import suite_digest  # noqa: E402
+from assay.suite.tokenizer_file import load_tokenizer  # noqa: E402
+from assay.suites import token_file_bytes  # noqa: E402
+
 SCHEMA = "qwen38-distribution-fidelity/6"
 SHINGLE_WORDS = 12
 DEFAULT_NOTE = "Short original texts written for this panel. No calibration text and no prior suite exist."
 NORMALIZATION = "NFKC, casefold, words of alphanumerics and underscore, one token per Han or Kana character"
-CONTROL_TOKEN = 3  # tokenizer.ggml.token_type of tokens that are matched before any splitting
 
 # Code points that count as one word each: Han, Kana, half-width Kana.
 SINGLE_CHARACTER_WORDS = (
@@ -40,36 +49,11 @@ SINGLE_CHARACTER_WORDS = (
 )
 
 
-class PanelError(Exception):
+class PanelError(AssayError):
     """The inputs do not allow the suite that was asked for."""
 
-
-# ---------------------------------------------------------------- digests and byte layouts
-
-
-def sha256_bytes(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-def sha256_path(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def token_bytes(ids: list[int]) -> bytes:
-    """The bytes of a token file, and what token_sha256 is taken over: `[1, 2, 3]` without a newline."""
-    return json.dumps(ids).encode("ascii")
-
-
-def suite_digest(token_digests: list[str]) -> str:
-    return sha256_bytes("".join(token_digests).encode("ascii"))
-
-
-def manifest_bytes(manifest: dict) -> bytes:
-    return json.dumps(manifest, indent=2).encode("ascii")
+    def __init__(self, message: str) -> None:
+        super().__init__("INPUT_INVALID", message)
 
 
 # ---------------------------------------------------------------- model
@@ -85,42 +69,10 @@ class Model:
 
 
 def load_model(path: Path) -> Model:
-    """Reads sizes and the byte-level BPE tokenizer of a GGUF whose pre-tokenizer is `smollm`.
-
-    `smollm` splits every digit off first and then applies the GPT-2 pattern. Control tokens are parsed where they
-    stand in the text. No BOS is added.
-    """
-    from gguf import GGUFReader
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-
-    fields = GGUFReader(str(path)).fields
-
-    def value(key: str):
-        if key not in fields:
-            raise PanelError(f"{path.name}: no metadata key {key}")
-        return fields[key].contents()
-
-    kind, pre = value("tokenizer.ggml.model"), value("tokenizer.ggml.pre")
-    if (kind, pre) != ("gpt2", "smollm"):
-        raise PanelError(f"{path.name}: tokenizer {kind}/{pre} is not supported, only gpt2/smollm")
-    pieces = value("tokenizer.ggml.tokens")
-    merges = [tuple(rule.split(" ")) for rule in value("tokenizer.ggml.merges")]
-
-    tokenizer = Tokenizer(models.BPE(vocab={piece: number for number, piece in enumerate(pieces)}, merges=merges))
-    digits = pre_tokenizers.Digits(individual_digits=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
-    tokenizer.decoder = decoders.ByteLevel()
-    control = [p for p, t in zip(pieces, value("tokenizer.ggml.token_type")) if t == CONTROL_TOKEN]
-    tokenizer.add_special_tokens([AddedToken(piece, special=True, normalized=False) for piece in control])
-
-    architecture = value("general.architecture")
-    return Model(
-        name=path.name,
-        sha256=sha256_path(path),
-        hidden_size=int(value(f"{architecture}.embedding_length")),
-        vocab_size=len(pieces),
-        tokenizer=tokenizer,
-    )
+    """Sizes and tokenizer of a GGUF. Control tokens are parsed where they stand in the text; no BOS is added."""
+    vocabulary = load_tokenizer(path)
+    facts = vocabulary.facts
+    return Model(facts.file, facts.sha256, facts.hidden_size, facts.vocab_size, vocabulary.tokenizer)
 
 
 # ---------------------------------------------------------------- corpus
@@ -247,7 +199,7 @@ class WindowCursor:
             return None
         consumed = encoding.offsets[self.length - 1][1]
         ids = list(encoding.ids[: self.length])
-        context = Context(self.document, self.window, start, start + consumed, ids, sha256_bytes(token_bytes(ids)))
+        context = Context(self.document, self.window, start, start + consumed, ids, sha256_bytes(token_file_bytes(ids)))
         self.counters.windows += 1
         self.counters.characters += consumed
         self.position = context.end
@@ -257,11 +209,6 @@ class WindowCursor:
 
     def _encode(self, start: int):
         return self.tokenizer.encode(self.document.text[start : start + self.probe], add_special_tokens=False)
-
-
-def stratum_quotas(strata: list[str], contexts: int) -> dict[str, int]:
-    share, extra = divmod(contexts, len(strata))
-    return {stratum: share + (1 if place < extra else 0) for place, stratum in enumerate(strata)}
 
 
 def select_contexts(corpus, quotas, length, tokenizer, counters: Counters) -> list[Context]:
@@ -463,7 +410,7 @@ def build_manifest(options, model: Model, corpus, quotas, split: Split, counters
     }
     manifest["documents"] = [[name, emitted[name].meta] for name in sorted(emitted)]
     manifest["context_index"] = rows
-    manifest["suite_token_sha256"] = suite_digest([row["token_sha256"] for row in rows])
+    manifest["suite_token_sha256"] = suite_digest(rows)
     return manifest
 
 
@@ -476,19 +423,13 @@ def build_suite(options) -> dict[str, bytes]:
     contexts = select_contexts(corpus, quotas, options.length, model.tokenizer, counters)
     split = split_contexts(contexts, quotas, options.fraction, options.sentinels, options.seed)
     manifest = build_manifest(options, model, corpus, quotas, split, counters)
-    files = {"suite-manifest.json": manifest_bytes(manifest)}
+    files = {"suite-manifest.json": json.dumps(manifest, indent=2).encode("ascii")}
     for row, context in zip(manifest["context_index"], split.order):
-        files[row["file"]] = token_bytes(context.ids)
+        files[row["file"]] = token_file_bytes(context.ids)
     return files
 
 
 # ---------------------------------------------------------------- command line
-
-
-def present_files(out: Path) -> dict[str, bytes]:
-    if not out.is_dir():
-        return {}
-    return {path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*") if path.is_file()}
 
 
 def write_suite(out: Path, files: dict[str, bytes]) -> None:
@@ -498,13 +439,6 @@ def write_suite(out: Path, files: dict[str, bytes]) -> None:
     (out / "tokens").mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
         (out / name).write_bytes(data)
-
-
-def check_suite(out: Path, files: dict[str, bytes]) -> None:
-    present = present_files(out)
-    different = sorted(name for name in present.keys() | files.keys() if present.get(name) != files.get(name))
-    if different:
-        raise PanelError(f"{out} differs in {len(different)} files: {', '.join(different[:5])}")
 
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
@@ -544,10 +478,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         files = build_suite(options)
         (check_suite if options.check else write_suite)(options.out, files)
-    except ImportError as error:
-        print(f"make_panel: {error}; install the packages `tokenizers` and `gguf`", file=sys.stderr)
-        return 2
-    except PanelError as error:
+    except AssayError as error:
         print(f"make_panel: {error}", file=sys.stderr)
         return 1
     manifest = json.loads(files["suite-manifest.json"])
