@@ -120,7 +120,7 @@ absl::StatusOr<int> ListSuites(const SuiteCommand& command, CliContext& context)
 }  // namespace
 
 void AddSuiteCommand(CLI::App& app, CliContext& context) {
-  CLI::App* suite = AddGroup(app, "suite", "Inspect, register and list suites",
+  CLI::App* suite = AddGroup(app, "suite", "Inspect, import, register and list suites",
                              "  assay suite inspect panel/suite\n"
                              "  assay suite add panel/suite --server coordinator:7070\n");
   auto command = std::make_shared<SuiteCommand>();
@@ -138,6 +138,7 @@ void AddSuiteCommand(CLI::App& app, CliContext& context) {
                               "  assay suite list --server coordinator:7070\n");
   AddSessionOptions(list, &command->session);
   OnRun(list, context, [command, &context] { return ListSuites(*command, context); });
+  AddSuiteImportCommand(*suite, context);
 }
 
 }  // namespace assay

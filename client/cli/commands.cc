@@ -12,6 +12,7 @@ void AddAllCommands(CLI::App& app, CliContext& context) {
   AddModelCommand(app, context);
   AddCaptureCommand(app, context);
   AddReplayCommand(app, context);
+  AddLogitsCommand(app, context);
   AddReportCommand(app, context);
   AddReceiptCommand(app, context);
   AddVerifyCommand(app, context);

@@ -13,6 +13,8 @@ void AddWatchCommand(CLI::App& app, CliContext& context);
 void AddRunsCommand(CLI::App& app, CliContext& context);
 void AddCancelCommand(CLI::App& app, CliContext& context);
 void AddSuiteCommand(CLI::App& app, CliContext& context);
+void AddSuiteImportCommand(CLI::App& suite, CliContext& context);  // below "suite"
+void AddLogitsCommand(CLI::App& app, CliContext& context);
 void AddModelCommand(CLI::App& app, CliContext& context);
 void AddCaptureCommand(CLI::App& app, CliContext& context);
 void AddReplayCommand(CLI::App& app, CliContext& context);

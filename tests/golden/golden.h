@@ -41,6 +41,7 @@ int RunMetric(const Options& options);
 int RunQf(const Options& options);
 int RunSmollm2(const Options& options);
 int RunArch(const Options& options);
+int RunLlamacpp(const Options& options);
 
 // Values of a tensor as doubles (F64, F32, BF16) or int64 (I64, I32). Fails the program's case by
 // an error that names file and tensor.

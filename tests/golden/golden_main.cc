@@ -95,7 +95,8 @@ std::string Describe(const absl::Status& status) {
 namespace {
 
 int Usage() {
-  fprintf(stderr, "usage: assay-golden metric|qf|smollm2|arch DIR [--tp N] [--threads N]\n");
+  fprintf(stderr,
+          "usage: assay-golden metric|qf|smollm2|arch|llamacpp DIR [--tp N] [--threads N]\n");
   return 2;
 }
 
@@ -107,7 +108,8 @@ int main(int argc, char** argv) {
       {"metric", assay::golden::RunMetric},
       {"qf", assay::golden::RunQf},
       {"smollm2", assay::golden::RunSmollm2},
-      {"arch", assay::golden::RunArch}};
+      {"arch", assay::golden::RunArch},
+      {"llamacpp", assay::golden::RunLlamacpp}};
   if (argc < 3 || kinds.count(argv[1]) == 0) return Usage();
   Options options;
   options.dir = argv[2];
