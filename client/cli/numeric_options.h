@@ -24,7 +24,9 @@ inline void AddNumericOptions(CLI::App* command, std::string* policy, std::strin
   command
       ->add_option("--backend", *backend,
                    "Replay backend of the whole run: auto (cpu-bf16 where the CPU has AVX512-BF16 "
-                   "and no value is too large for it, else cpu-f32), cpu-bf16, cpu-f32, cuda-bf16")
+                   "and no value is too large for it, else cpu-f32), cpu-bf16, cpu-f32, cuda-bf16. "
+                   "cpu-bf16 uses AMX where there is one; ASSAY_REPLAY_ISA=avx512_core_bf16 in the "
+                   "environment does without")
       ->check(CLI::IsMember(backends))
       ->capture_default_str();
 }

@@ -93,7 +93,6 @@ constexpr int64_t kLayoutRows = 64;
 constexpr uint64_t kAmxColumnsMin = 256;
 
 constexpr char kPlainIsa[] = "avx512_core_bf16";
-constexpr char kAmxIsa[] = "avx512_core_amx";
 
 bool UsesAmx() { return dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx; }
 
@@ -102,10 +101,12 @@ bool UsesAmx() { return dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_c
 absl::Status PinOnednn() {
   static const absl::Status status = []() -> absl::Status {
     const char* wanted = std::getenv("ASSAY_REPLAY_ISA");
-    const std::string isa = wanted == nullptr ? kPlainIsa : wanted;
+    const std::string isa = wanted == nullptr || *wanted == '\0' ? kAmxIsa : wanted;
     if (isa != kPlainIsa && isa != kAmxIsa) {
       return InvalidError("ISA_UNKNOWN", "ASSAY_REPLAY_ISA is \"" + isa + "\"; it may be " +
-                                             kPlainIsa + " (the default) or " + kAmxIsa);
+                                             kAmxIsa +
+                                             " (the default: AMX where there is one) or " +
+                                             kPlainIsa + " (never AMX)");
     }
     const bool amx = isa == kAmxIsa;
     dnnl::set_max_cpu_isa(amx ? dnnl::cpu_isa::avx512_core_amx : dnnl::cpu_isa::avx512_core_bf16);
@@ -139,7 +140,7 @@ std::string OnednnIsa() {
     case dnnl::cpu_isa::avx512_core_bf16:
       return "avx512_core_bf16";
     case dnnl::cpu_isa::avx512_core_amx:
-      return "avx512_core_amx";
+      return kAmxIsa;
     default:
       return "other";
   }

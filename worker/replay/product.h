@@ -19,12 +19,13 @@
 
 namespace assay {
 
-// Pins oneDNN to at most AVX512-BF16. AMX sums in another order, and a run may move between
-// machines that have it and machines that do not; ASSAY_REPLAY_ISA=avx512_core_amx in the
-// environment allows it where there is one, and the identity says so. Only the first call in a
-// process can, and it takes the place of ONEDNN_MAX_CPU_ISA. ISA_UNKNOWN; ISA_NOT_PINNED when
-// oneDNN was used before with more.
+// Decides what oneDNN may use: AMX where the CPU has it, else AVX512-BF16. The two sum in different
+// orders, so machines that share a run need the same: ASSAY_REPLAY_ISA=avx512_core_bf16 in the
+// environment keeps to AVX512-BF16 everywhere (avx512_core_amx is the default), and the identity
+// says which it was. Only the first call in a process can, and it takes the place of
+// ONEDNN_MAX_CPU_ISA. ISA_UNKNOWN; ISA_NOT_PINNED when oneDNN was used before with more.
 absl::Status PinOnednn();
+inline constexpr char kAmxIsa[] = "avx512_core_amx";
 std::string OnednnVersion();
 std::string OnednnIsa();  // effective, after PinOnednn
 bool HasAvx512Bf16();     // CPU and effective oneDNN instruction set (AMX has it too)

@@ -92,11 +92,12 @@ absl::Status CheckCut(const Problem& p, uint64_t rows, uint64_t columns,
   std::vector<float> cut;
   ASSAY_RETURN_IF_ERROR(MultiplyCut(p, rows, columns, &cut));
   if (std::memcmp(cut.data(), whole.data(), whole.size() * 4) == 0) return absl::OkStatus();
-  return InternalError("SELF_TEST_FAILED",
-                       std::string(ReplayBackendName(p.backend)) + " products of width " +
-                           std::to_string(p.width) + " change bits when cut into " +
-                           std::to_string(rows) + " rows and " + std::to_string(columns) +
-                           " columns; results would depend on how work is shared");
+  return InternalError(
+      "SELF_TEST_FAILED",
+      std::string(ReplayBackendName(p.backend)) + " products of width " + std::to_string(p.width) +
+          " change bits when cut into " + std::to_string(rows) + " rows and " +
+          std::to_string(columns) + " columns; results would depend on how work is shared" +
+          (OnednnIsa() == kAmxIsa ? "; ASSAY_REPLAY_ISA=avx512_core_bf16 does without AMX" : ""));
 }
 
 absl::Status CheckThreads(const Problem& p, const std::vector<float>& whole) {
