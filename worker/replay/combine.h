@@ -1,19 +1,15 @@
 // Leaf partials of all ranks into one value per row, by a fixed tree over leaves.
 //
-// Ranks exchange bytes; every rank then has every leaf's partial and combines them in the same
-// order, so all ranks hold the same results, and the same as a single rank would.
+// Ranks exchange bytes (exchange.h); every rank then has every leaf's partial and combines them in
+// the same order, so all ranks hold the same results, and the same as a single rank would.
 
 #ifndef ASSAY_WORKER_REPLAY_COMBINE_H_
 #define ASSAY_WORKER_REPLAY_COMBINE_H_
 
 #include <cstdint>
-#include <cstring>
 #include <span>
-#include <type_traits>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "worker/collective/collective.h"
 #include "worker/replay/job.h"
 #include "worker/replay/kernels.h"
 
@@ -45,28 +41,6 @@ struct PairSums {
 };
 
 PairSums CombinePair(const std::vector<Leaf>& leaves, std::span<const PairLeaf> partials);
-
-// Gathers [item][own leaf] of every rank into [item][leaf]. T is plain data.
-template <typename T>
-absl::StatusOr<std::vector<T>> GatherLeaves(const Job& job, uint64_t items,
-                                            const std::vector<T>& own, Collective& collective) {
-  static_assert(std::is_trivially_copyable_v<T>);
-  if (job.ranges.size() == 1) return own;
-  std::vector<uint64_t> counts;
-  for (const LeafRange& range : job.ranges) counts.push_back(items * range.count() * sizeof(T));
-  std::vector<T> arrived(items * job.leaves.size()), out(items * job.leaves.size());
-  const absl::Status status = collective.AllGatherV(
-      {reinterpret_cast<const uint8_t*>(own.data()), own.size() * sizeof(T)}, counts,
-      {reinterpret_cast<uint8_t*>(arrived.data()), arrived.size() * sizeof(T)});
-  if (!status.ok()) return status;
-  const T* from = arrived.data();
-  for (const LeafRange& range : job.ranges) {
-    for (uint64_t item = 0; item < items; ++item, from += range.count()) {
-      std::copy(from, from + range.count(), out.begin() + item * job.leaves.size() + range.first);
-    }
-  }
-  return out;
-}
 
 }  // namespace assay
 

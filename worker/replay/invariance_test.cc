@@ -4,7 +4,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <mutex>
+#include <string_view>
 #include <thread>
 
 #include "gmock/gmock.h"
@@ -151,7 +154,7 @@ Passes FirstPassOf(const ReplayPlan& plan) {
   out.rows = plan.contexts[0].observed.size();
   tile.Reset(out.job, 0, 0, out.rows);
   EXPECT_TRUE(FillTile(rows, prepared.heads, pool, true, &tile, &out.partials).ok());
-  out.sides = FinishFirstPass(tile, out.partials, *single).value();
+  out.sides = CombineSides(tile, out.partials);
   return out;
 }
 
@@ -286,15 +289,85 @@ TEST(Replay, AMissingRowProviderStopsEveryRank) {
   EXPECT_EQ(ReasonOf(other), "COLLECTIVE_FAILED");
 }
 
+// A block of 1.4 MB is scanned in pieces, from the last two of which something is wrong.
+TEST(Replay, TheFirstBadHiddenStateIsNamedHoweverTheScanIsShared) {
+  const auto problem = MakeProblem({97, 512, {1'400}, 1, false}, 16);
+  constexpr uint16_t kNan = 0x7fc0, kInfinity = 0x7f80;
+  problem->operands[1][0][1'390 * 512 + 3] = kNan;
+  problem->operands[1][0][700 * 512 + 511] = kInfinity;
+  problem->operands[1][0][701 * 512] = kNan;
+  for (const int ranks : {1, 2}) {
+    for (const int threads : {1, 3}) {
+      const absl::Status status = RunOnRanks(problem->plan, ranks, threads).status();
+      ASSERT_TRUE(RefusalOf(status).has_value()) << status;
+      EXPECT_EQ(RefusalOf(status)->operand, "o1");
+      EXPECT_EQ(RefusalOf(status)->position, 700);
+      EXPECT_EQ(RefusalOf(status)->column, 511);
+    }
+  }
+}
+
+// Ranks meet a tile late: what they refuse, and in which order, must not show it.
+TEST(Replay, InfinitePositionsAreNamedBeforeLaterContextsAndAfterTheirOwn) {
+  const auto problem = MakeProblem({97, 16, {5, 4}, 1, false}, 17);
+  std::vector<std::vector<float>> logits(2, std::vector<float>(5 * 97, 0.0f));
+  for (size_t i = 0; i < logits[0].size(); ++i) {
+    logits[0][i] = logits[1][i] = static_cast<float>(i % 13);
+  }
+  logits[1][2 * 97 + 50] = -INFINITY;  // context 0, row 2, as row 2 of context 1
+  ReplayPlan& plan = problem->plan;
+  for (size_t o = 0; o < 2; ++o) {
+    plan.operands[o].kind = OperandKind::kLogits;
+    plan.operands[o].rows = [&logits, &plan, o](size_t c) -> absl::StatusOr<RowBlock> {
+      const uint64_t rows = plan.contexts[c].observed.size();
+      return RowBlock{{reinterpret_cast<const uint8_t*>(logits[o].data()), rows * 97 * 4},
+                      RowType::kF32,
+                      rows,
+                      97,
+                      nullptr};
+    };
+  }
+  plan.valid_vocab = 97;
+  for (const uint64_t tile : {1, 2, 0}) {
+    for (const int ranks : {1, 2, 4}) {
+      SCOPED_TRACE(testing::Message() << ranks << " ranks, tile " << tile);
+      plan.row_tile = tile;
+      plan.contexts[1].observed[0] = 97;  // out of range, and later
+      const auto infinite = RefusalOf(RunOnRanks(plan, ranks, 1).status());
+      ASSERT_TRUE(infinite.has_value());
+      EXPECT_EQ(infinite->reason, "INFINITE_POSITION");
+      EXPECT_EQ(infinite->context, plan.contexts[0].index);
+      EXPECT_EQ(infinite->position, 2);
+      EXPECT_EQ(infinite->column, 50);
+      logits[0][4 * 97 + 7] = NAN;  // later in the same context: named first
+      const auto bad = RefusalOf(RunOnRanks(plan, ranks, 1).status());
+      logits[0][4 * 97 + 7] = 1;
+      ASSERT_TRUE(bad.has_value());
+      EXPECT_EQ(bad->reason, "NON_FINITE_INPUT");
+      EXPECT_EQ(bad->position, 4);
+      plan.contexts[1].observed[0] = 1;
+    }
+  }
+}
+
+// What /proc/cpuinfo says, independently of oneDNN.
+bool CpuHasAmx() {
+  std::ifstream file("/proc/cpuinfo");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  return text.find(" amx_bf16") != std::string::npos && text.find(" amx_tile") != std::string::npos;
+}
+
 TEST(Replay, IdentityIsStableAndNamesTheInstructionSet) {
   const auto a = ReplayEngine::Create(1), b = ReplayEngine::Create(3);
   ASSERT_TRUE(a.ok() && b.ok());
   EXPECT_EQ((*a)->identity().self_test_sha256_f32, (*b)->identity().self_test_sha256_f32);
   EXPECT_EQ((*a)->identity().self_test_sha256_f32.size(), 64u);
-  // Only who asks for AMX gets it.
+  // AMX where the CPU has it, unless it is asked to do without.
   const char* asked = std::getenv("ASSAY_REPLAY_ISA");
-  if (asked == nullptr) {
+  if (asked != nullptr && std::string_view(asked) == "avx512_core_bf16") {
     EXPECT_NE((*a)->identity().onednn_isa, "avx512_core_amx");
+  } else if (CpuHasAmx()) {
+    EXPECT_EQ((*a)->identity().onednn_isa, "avx512_core_amx");
   }
 }
 

@@ -52,6 +52,10 @@ inline int64_t AddOrdinary(const T* ref, const T* cand, int64_t at, int64_t end,
                            const PairRowLanes& row, PairLanes* sums) {
   PairLanes s = *sums;
   for (; at + 16 <= end; at += 16) {
+    // The block after this one, of this row or the next: looking for its range is too fast for
+    // memory outside the first-level cache.
+    __builtin_prefetch(ref + at + kBlockColumns);
+    __builtin_prefetch(cand + at + kBlockColumns);
     const Vec16 x = Load16(ref + at) - row.top_a;
     const Vec16 y = Load16(cand + at) - row.top_b;
     const Vec16 log_ratio = (x - y) - row.shift;  // ln p - ln q

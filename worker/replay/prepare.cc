@@ -7,6 +7,7 @@
 
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "worker/replay/agree.h"
 #include "worker/replay/refusal.h"
 #include "worker/replay/rows.h"
 
@@ -23,11 +24,34 @@ struct OperandScan {
   BadHidden bad;
 };
 
-absl::StatusOr<OperandScan> ScanOperand(const Job& job, size_t operand) {
+constexpr uint64_t kScanBytes = 512 << 10;  // a thread's piece of a block
+
+// The scan of a block, shared out by rows; a mapped file is read by whoever scans it.
+ScanResult ScanBlock(const RowBlock& block, ThreadPool& pool) {
+  const uint64_t row_bytes = block.bytes.size() / std::max<uint64_t>(1, block.rows);
+  const uint64_t step = std::max<uint64_t>(1, kScanBytes / std::max<uint64_t>(1, row_bytes));
+  std::vector<ScanResult> parts((block.rows + step - 1) / step);
+  pool.Run(static_cast<int64_t>(parts.size()), [&](int64_t i, int) {
+    const uint64_t first = static_cast<uint64_t>(i) * step;
+    RowBlock part = block;
+    part.rows = std::min(step, block.rows - first);
+    part.bytes = block.bytes.subspan(first * row_bytes, part.rows * row_bytes);
+    parts[i] = ScanHidden(part);
+  });
+  ScanResult out;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    out.max_abs = std::max(out.max_abs, parts[i].max_abs);
+    if (out.non_finite >= 0 || parts[i].non_finite < 0) continue;
+    out.non_finite = static_cast<int64_t>(i * step * block.width) + parts[i].non_finite;
+  }
+  return out;
+}
+
+absl::StatusOr<OperandScan> ScanOperand(const Job& job, size_t operand, ThreadPool& pool) {
   OperandScan out;
   for (size_t c = 0; c < job.plan->contexts.size(); ++c) {
     ASSAY_ASSIGN_OR_RETURN(const RowBlock block, FetchRows(job, operand, c));
-    const ScanResult scan = ScanHidden(block);
+    const ScanResult scan = ScanBlock(block, pool);
     out.max_abs = std::max(out.max_abs, scan.max_abs);
     if (scan.non_finite >= 0 && out.bad.context < 0) {
       const auto width = static_cast<int64_t>(block.width);
@@ -147,27 +171,6 @@ absl::StatusOr<ReplayBackend> DecideBackend(const Job& job, bool within_bound) {
 
 }  // namespace
 
-absl::Status Agree(const absl::Status& status, Collective& collective) {
-  if (collective.size() == 1) return status;
-  enum : uint8_t { kGoOn = 0, kStop = 1, kCancel = 2 };
-  const uint8_t mine = status.ok() ? kGoOn : absl::IsCancelled(status) ? kCancel : kStop;
-  std::vector<uint8_t> all(static_cast<size_t>(collective.size()));
-  const absl::Status gathered = collective.AllGather({&mine, 1}, all);
-  if (!status.ok()) return status;
-  ASSAY_RETURN_IF_ERROR(gathered);
-  for (size_t r = 0; r < all.size(); ++r) {
-    if (all[r] == kCancel) {
-      return Error(absl::StatusCode::kCancelled, "REPLAY_CANCELLED",
-                   "rank " + std::to_string(r) + " cancelled the replay");
-    }
-    if (all[r] != kGoOn) {
-      return UnavailableError("COLLECTIVE_FAILED",
-                              "rank " + std::to_string(r) + " stopped; its own error says why");
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<Prepared> PrepareRun(const Job& job, HeadStore* store, ThreadPool& pool,
                                     Collective& collective) {
   const ReplayPlan& plan = *job.plan;
@@ -176,7 +179,7 @@ absl::StatusOr<Prepared> PrepareRun(const Job& job, HeadStore* store, ThreadPool
   absl::Status scanned;
   for (size_t o = 0; o < operands.size() && scanned.ok(); ++o) {
     if (plan.operands[o].kind != OperandKind::kHidden) continue;
-    absl::StatusOr<OperandScan> scan = ScanOperand(job, o);
+    absl::StatusOr<OperandScan> scan = ScanOperand(job, o, pool);
     scanned = scan.status();
     if (!scan.ok()) continue;
     operands[o] = *scan;

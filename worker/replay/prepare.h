@@ -26,10 +26,6 @@ inline constexpr double kBf16OperandBound = 0x1p60;
 absl::StatusOr<Prepared> PrepareRun(const Job& job, HeadStore* store, ThreadPool& pool,
                                     Collective& collective);
 
-// OK on all ranks, or an error on all ranks: a rank whose `status` is not OK returns it, the others
-// COLLECTIVE_FAILED (or CANCELLED when that is why).
-absl::Status Agree(const absl::Status& status, Collective& collective);
-
 }  // namespace assay
 
 #endif  // ASSAY_WORKER_REPLAY_PREPARE_H_

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
-#include <mutex>
+#include <utility>
 
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "worker/replay/agree.h"
 #include "worker/replay/cuda/device_run.h"
 #include "worker/replay/cuda/plugin.h"
-#include "worker/replay/emit.h"
+#include "worker/replay/exchange.h"
 #include "worker/replay/logits.h"
 #include "worker/replay/passes.h"
 #include "worker/replay/prepare.h"
@@ -60,8 +61,8 @@ const absl::StatusOr<ReplayIdentity>& ProcessIdentity() {
 // One plan on one rank.
 class Replay {
  public:
-  Replay(const Job& job, const Prepared& prepared, ThreadPool& pool, Collective& collective,
-         const ReplayProgress& progress, ReplayCounters* counters)
+  Replay(const Job& job, const Prepared& prepared, ThreadPool& pool, Tile& tile,
+         Collective& collective, const ReplayProgress& progress, ReplayCounters* counters)
       : job_(job),
         plan_(*job.plan),
         prepared_(prepared),
@@ -69,6 +70,7 @@ class Replay {
         collective_(collective),
         progress_(progress),
         counters_(counters),
+        tile_(tile),
         feed_(job, prepared.backend) {}
 
   absl::StatusOr<ReplayResult> Run() {
@@ -76,56 +78,38 @@ class Replay {
     out.backend = prepared_.backend;
     out.max_hidden = prepared_.max_hidden;
     out.max_head = prepared_.max_head;
-    out.rows.assign(job_.comparisons.size(), std::vector<ReplayRows>(plan_.contexts.size()));
     CountWeights();
-    for (size_t c = 0; c < plan_.contexts.size(); ++c) ASSAY_RETURN_IF_ERROR(RunContext(c, &out));
+    TileExchange exchange(job_, collective_, progress_, &out);
+    for (size_t c = 0; c < plan_.contexts.size(); ++c) {
+      ASSAY_RETURN_IF_ERROR(RunContext(c, &exchange));
+    }
+    ASSAY_RETURN_IF_ERROR(exchange.Finish(absl::OkStatus()));
     return out;
   }
 
  private:
-  // Tiles of one context in order. An infinite position waits for the context's end: NaN and its
-  // like in a later row are named first, whatever the tile.
-  absl::Status RunContext(size_t context, ReplayResult* out) {
+  // Tiles of one context in order.
+  absl::Status RunContext(size_t context, TileExchange* exchange) {
     const absl::StatusOr<const ContextRows*> loaded = feed_.Next();
-    ASSAY_RETURN_IF_ERROR(Agree(loaded.status(), collective_));
-    rows_ = *loaded;
     const uint64_t rows = plan_.contexts[context].observed.size();
-    std::vector<ReplayRows*> outputs;
-    for (auto& comparison : out->rows) {
-      for (auto& values : comparison[context].f64) values.resize(rows);
-      for (auto& values : comparison[context].i32) values.resize(rows);
-      outputs.push_back(&comparison[context]);
-    }
     const uint64_t step = plan_.row_tile == 0 ? rows : std::min(plan_.row_tile, rows);
-    absl::Status infinite;
     for (uint64_t first = 0; first < rows; first += step) {
       tile_.Reset(job_, context, first, std::min(step, rows - first));
-      ASSAY_RETURN_IF_ERROR(RunTile(outputs, &infinite));
-      done_ += tile_.rows();
-      ASSAY_RETURN_IF_ERROR(Report());
+      absl::Status status = loaded.status();
+      FirstPart found;
+      if (status.ok() && !exchange->stopping()) status = FirstPass(**loaded, &found);
+      ASSAY_ASSIGN_OR_RETURN(const std::vector<PairRow> pair_rows,
+                             exchange->Meet(tile_, status, std::move(found)));
+      exchange->Keep(SecondPass(tile_, exchange->sides(), pair_rows, pool_));
     }
-    return infinite;
-  }
-
-  absl::Status RunTile(const std::vector<ReplayRows*>& outputs, absl::Status* infinite) {
-    ASSAY_RETURN_IF_ERROR(FillTile(*rows_, prepared_.heads, pool_, true, &tile_, &partials_));
-    CountProducts();
-    ASSAY_ASSIGN_OR_RETURN(const std::vector<SideRow> sides,
-                           FinishFirstPass(tile_, partials_, collective_));
-    ASSAY_RETURN_IF_ERROR(CheckRows(tile_, sides));
-    ASSAY_ASSIGN_OR_RETURN(const std::vector<PairSums> pairs,
-                           SecondPass(tile_, sides, pool_, collective_));
-    if (infinite->ok()) *infinite = CheckInfinite(tile_, pairs);
-    EmitRows(tile_, sides, pairs, outputs);
     return absl::OkStatus();
   }
 
-  absl::Status Report() {
-    absl::Status status;
-    if (progress_ && !progress_(done_, job_.total_rows)) {
-      status = Error(absl::StatusCode::kCancelled, "REPLAY_CANCELLED", "the replay was cancelled");
-    }
-    return Agree(status, collective_);
+  absl::Status FirstPass(const ContextRows& rows, FirstPart* out) {
+    ASSAY_RETURN_IF_ERROR(FillTile(rows, prepared_.heads, pool_, true, &tile_, &out->sides));
+    CountProducts();
+    ASSAY_ASSIGN_OR_RETURN(out->thresholds, OwnThresholds(tile_, out->sides, ReaderOf(tile_)));
+    return absl::OkStatus();
   }
 
   void CountWeights() {
@@ -152,12 +136,17 @@ class Replay {
   Collective& collective_;
   const ReplayProgress& progress_;
   ReplayCounters* const counters_;
+  Tile& tile_;
   RowFeed feed_;
-  const ContextRows* rows_ = nullptr;  // of the current context
-  Tile tile_;
-  std::vector<SideLeaf> partials_;
-  uint64_t done_ = 0;
 };
+
+// Bytes of the largest tile of a job.
+uint64_t TileBytes(const Job& job) {
+  uint64_t rows = 0;
+  for (const ReplayContext& c : job.plan->contexts) rows = std::max(rows, c.observed.size());
+  if (job.plan->row_tile > 0) rows = std::min(rows, job.plan->row_tile);
+  return job.sources.size() * rows * job.own_columns() * (job.wide ? 8 : 4);
+}
 
 }  // namespace
 
@@ -165,11 +154,24 @@ struct ReplayEngine::State {
   explicit State(int threads) : pool(threads) {}
   // This rank's GPU, opened by the first run that needs it and proven to be like the identity's.
   absl::StatusOr<ReplayDevice*> Device(int rank);
+  // The tile of earlier runs where this one needs as much memory: fresh pages cost more than some
+  // passes over them.
+  Tile& TileFor(const Job& job);
 
   ThreadPool pool;
   HeadStore heads;
+  Tile tile;
+  uint64_t tile_bytes = 0;
   std::unique_ptr<ReplayDevice> device;
 };
+
+Tile& ReplayEngine::State::TileFor(const Job& job) {
+  if (const uint64_t bytes = TileBytes(job); bytes != tile_bytes) {
+    tile = Tile();
+    tile_bytes = bytes;
+  }
+  return tile;
+}
 
 absl::StatusOr<ReplayDevice*> ReplayEngine::State::Device(int rank) {
   if (device != nullptr) return device.get();
@@ -211,7 +213,8 @@ absl::StatusOr<ReplayResult> ReplayEngine::Run(const ReplayPlan& plan, Collectiv
       ASSAY_RETURN_IF_ERROR(Agree(device.status(), collective));
       return RunOnDevice(job, prepared, **device, collective, progress, counters);
     }
-    return Replay(job, prepared, state_->pool, collective, progress, counters).Run();
+    return Replay(job, prepared, state_->pool, state_->TileFor(job), collective, progress, counters)
+        .Run();
   } catch (const std::bad_alloc&) {
     return ExhaustedError("OUT_OF_MEMORY",
                           "the replay ran out of memory; use a smaller row tile or more ranks");

@@ -189,7 +189,7 @@ using ReplayProgress = std::function<bool(uint64_t done, uint64_t total)>;
 struct ReplayIdentity {
   std::string backend;         // that kAuto takes on this machine for ordinary operands
   std::string onednn_version;  // "2.6.3"
-  std::string onednn_isa;      // effective, e.g. "avx512_core_bf16"
+  std::string onednn_isa;      // effective, e.g. "avx512_core_amx"
   std::string kernels;         // version of Assay's own vector arithmetic, e.g. "vec8/2"
   // SHA-256 over logits and outputs of a small built-in problem; the self-test has checked that
   // they are the same bits for several row and column splits and thread counts.
@@ -201,12 +201,12 @@ struct ReplayIdentity {
   std::string self_test_sha256_cuda;
 };
 
-// Keeps threads and packed heads between runs. One run at a time.
+// Keeps threads, packed heads and the memory of a tile between runs. One run at a time.
 class ReplayEngine {
  public:
   // Starts the threads and runs the self-test (tens of milliseconds, the first time in a process).
   // SELF_TEST_FAILED when the machine's products depend on the way they are cut. Call it before
-  // other users of oneDNN in the process: it pins oneDNN's instruction set to AVX512-BF16.
+  // other users of oneDNN in the process: it decides oneDNN's instruction set (product.h).
   static absl::StatusOr<std::unique_ptr<ReplayEngine>> Create(int threads);
   ~ReplayEngine();
 

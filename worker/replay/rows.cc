@@ -1,5 +1,7 @@
 #include "worker/replay/rows.h"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -15,12 +17,15 @@ namespace assay {
 void AlignedBuffer::Free::operator()(uint8_t* p) const { std::free(p); }
 
 void AlignedBuffer::Resize(uint64_t bytes) {
-  constexpr uint64_t kLine = 64;
-  const uint64_t want = (bytes + kLine - 1) / kLine * kLine + kLine;
+  constexpr uint64_t kLine = 64, kHugePage = 2 << 20;
+  const uint64_t needed = bytes + kLine;
+  const uint64_t unit = needed >= 2 * kHugePage ? kHugePage : kLine;
+  const uint64_t want = (needed + unit - 1) / unit * unit;
   if (want <= capacity_) return;
   data_.reset();
-  data_.reset(static_cast<uint8_t*>(std::aligned_alloc(kLine, want)));
+  data_.reset(static_cast<uint8_t*>(std::aligned_alloc(unit, want)));
   if (data_ == nullptr) throw std::bad_alloc();
+  if (unit == kHugePage) madvise(data_.get(), want, MADV_HUGEPAGE);  // a refusal costs time only
   capacity_ = want;
 }
 

@@ -13,7 +13,8 @@
 
 namespace assay {
 
-// Memory aligned to a cache line, not initialised.
+// Memory aligned to a cache line, not initialised; large ones lie in huge pages where the system
+// gives them.
 class AlignedBuffer {
  public:
   void Resize(uint64_t bytes);  // contents are lost when it grows

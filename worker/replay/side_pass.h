@@ -31,11 +31,14 @@ struct SideLanes {
   Vec8 tail, weighted;
 };
 
-// Columns that are all below `top`, by no more than exp can tell.
+// Columns that are all below `top`, by no more than exp can tell. `next` is where the next row
+// lies: the search for its maximum is too fast for memory outside the first-level cache.
 template <typename T>
-inline int64_t AddBelow(const T* x, int64_t at, int64_t end, Vec8 top, SideLanes* sums) {
+inline int64_t AddBelow(const T* x, const T* next, int64_t at, int64_t end, Vec8 top,
+                        SideLanes* sums) {
   SideLanes s = *sums;
   for (; at + 16 <= end; at += 16) {
+    __builtin_prefetch(next + at);
     const Vec16 y = Load16(x + at) - top;
     const Vec16 e = ExpInRange(y);
     s.tail = (s.tail + e.a) + e.b;
@@ -89,7 +92,7 @@ void Side(const T* x, int64_t columns, double softcap, int64_t observed, SideLea
       const Range range = block < kBlockColumns * kBlocksKept ? ranges[block / kBlockColumns]
                                                               : RangeOf(x + block, size);
       if (range.max < max && range.min - max >= kExpMin) {
-        at = AddBelow(x, block, block + size, Set(max), &sums);
+        at = AddBelow(x, x + columns, block, block + size, Set(max), &sums);
       }
     }
     AddAny<T, kCap>(x, at, block + size, Set(max), Set(softcap), &sums, out);

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "storage/base/macros.h"
-
 namespace assay {
 namespace {
 
@@ -71,24 +69,27 @@ TorchLeaf TorchPair(const float* ref, const float* cand, uint64_t columns, float
   return out;
 }
 
-absl::Status ReplaceByTorchSums(Tile& tile, const std::vector<SideRow>& sides, ThreadPool& pool,
-                                Collective& collective, std::vector<PairSums>* sums) {
+std::vector<TorchLeaf> TorchPass(Tile& tile, const std::vector<SideRow>& sides, ThreadPool& pool) {
   const Job& job = tile.job();
   const uint64_t rows = tile.rows(), leaves = job.own.count();
-  std::vector<TorchLeaf> partials(sums->size() * leaves);
-  pool.Run(static_cast<int64_t>(sums->size()), [&](int64_t task, int) {
+  const uint64_t items = job.comparisons.size() * rows;
+  std::vector<TorchLeaf> out(items * leaves);
+  pool.Run(static_cast<int64_t>(items), [&](int64_t task, int) {
     const auto item = static_cast<uint64_t>(task);
     const Comparison& c = job.comparisons[item / rows];
     const uint64_t row = item % rows;
     for (uint64_t leaf = 0; leaf < leaves; ++leaf) {
-      partials[item * leaves + leaf] =
+      out[item * leaves + leaf] =
           TorchPair(tile.Row<float>(c.ref, leaf, row), tile.Row<float>(c.cand, leaf, row),
                     job.leaves[job.own.first + leaf].columns(),
                     sides[c.ref * rows + row].torch_log_z, sides[c.cand * rows + row].torch_log_z);
     }
   });
-  ASSAY_ASSIGN_OR_RETURN(const std::vector<TorchLeaf> all,
-                         GatherLeaves(job, sums->size(), partials, collective));
+  return out;
+}
+
+void ReplaceByTorchSums(const Job& job, std::span<const TorchLeaf> all,
+                        std::vector<PairSums>* sums) {
   std::vector<double> kl(job.leaves.size()), jsd(job.leaves.size());
   for (size_t item = 0; item < sums->size(); ++item) {
     PairSums& pair = (*sums)[item];
@@ -100,7 +101,6 @@ absl::Status ReplaceByTorchSums(Tile& tile, const std::vector<SideRow>& sides, T
     pair.kl_ref_cand = TreeSum(kl);
     pair.jsd = TreeSum(jsd);
   }
-  return absl::OkStatus();
 }
 
 }  // namespace assay

@@ -13,7 +13,6 @@
 #include <span>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "worker/replay/combine.h"
 #include "worker/replay/threads.h"
 #include "worker/replay/tile.h"
@@ -32,10 +31,13 @@ struct TorchLeaf {
 TorchLeaf TorchPair(const float* ref, const float* cand, uint64_t columns, float log_z_ref,
                     float log_z_cand);
 
+// This rank's leaves of every [comparison][row].
+std::vector<TorchLeaf> TorchPass(Tile& tile, const std::vector<SideRow>& sides, ThreadPool& pool);
+
 // Puts the published kl_ref_cand and jsd in place of the exact ones, [comparison][row]; rows that
-// exclude a column on one side only keep theirs.
-absl::Status ReplaceByTorchSums(Tile& tile, const std::vector<SideRow>& sides, ThreadPool& pool,
-                                Collective& collective, std::vector<PairSums>* sums);
+// exclude a column on one side only keep theirs. `all` has every leaf.
+void ReplaceByTorchSums(const Job& job, std::span<const TorchLeaf> all,
+                        std::vector<PairSums>* sums);
 
 }  // namespace assay
 

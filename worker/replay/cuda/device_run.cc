@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
-#include "worker/replay/emit.h"
+#include "worker/replay/agree.h"
+#include "worker/replay/exchange.h"
 #include "worker/replay/rows.h"
 
 namespace assay {
@@ -40,14 +42,20 @@ class DeviceReplay {
                            AgreeOnRows(device_.RowsThatFit(job_), collective_));
     const uint64_t step = CutTiles(fits);
     ASSAY_RETURN_IF_ERROR(Agree(device_.Begin(job_, step), collective_));
+    TileExchange exchange(job_, collective_, progress_, out);
     if (tiles_.empty()) return absl::OkStatus();
-    ASSAY_RETURN_IF_ERROR(Agree(Start(0), collective_));
+    absl::Status status = Start(0);
     for (size_t t = 0; t < tiles_.size(); ++t) {
-      if (t + 1 < tiles_.size()) ASSAY_RETURN_IF_ERROR(Agree(Start(t + 1), collective_));
-      ASSAY_RETURN_IF_ERROR(Middle(t, out));
-      ASSAY_RETURN_IF_ERROR(Report(t));
+      if (status.ok() && t + 1 < tiles_.size()) status = Start(t + 1);
+      FirstPart first;
+      if (status.ok()) status = FinishFirst(t, &first);
+      if (t > 0) KeepSecond(t - 1, &status, &exchange);
+      ASSAY_ASSIGN_OR_RETURN(const std::vector<PairRow> rows,
+                             exchange.Meet(tiles_[t], status, std::move(first)));
+      status = device_.StartSecond(SlotOf(t), rows);
     }
-    return Finish(tiles_.size() - 1, out);
+    KeepSecond(tiles_.size() - 1, &status, &exchange);
+    return exchange.Finish(status);
   }
 
  private:
@@ -106,48 +114,22 @@ class DeviceReplay {
     return absl::OkStatus();
   }
 
-  // Between the passes of tile t. The tile before is finished first, so that refusals come in the
-  // order of rows: an infinite position waits for its context's end, but not longer.
-  absl::Status Middle(size_t t, ReplayResult* out) {
-    const TileRows& tile = tiles_[t];
-    std::vector<SideLeaf> partials;
-    ASSAY_RETURN_IF_ERROR(device_.FinishFirst(SlotOf(t), &partials));
-    Count(tile);
-    ASSAY_ASSIGN_OR_RETURN(std::vector<SideRow> sides,
-                           FinishFirstPass(tile, partials, collective_));
-    if (t > 0) ASSAY_RETURN_IF_ERROR(Finish(t - 1, out));
-    ASSAY_RETURN_IF_ERROR(CheckRows(tile, sides));
+  absl::Status FinishFirst(size_t t, FirstPart* out) {
+    ASSAY_RETURN_IF_ERROR(device_.FinishFirst(SlotOf(t), &out->sides));
+    Count(tiles_[t]);
     const LogitReader read = [&](std::span<const LogitPlace> places, double* values) {
       return device_.ReadLogits(SlotOf(t), places, values);
     };
-    ASSAY_ASSIGN_OR_RETURN(const std::vector<PairRow> rows,
-                           MakePairRows(tile, sides, read, collective_));
-    sides_ = std::move(sides);
-    return device_.StartSecond(SlotOf(t), rows);
+    ASSAY_ASSIGN_OR_RETURN(out->thresholds, OwnThresholds(tiles_[t], out->sides, read));
+    return absl::OkStatus();
   }
 
-  // Emits tile t; sides_ are still its own.
-  absl::Status Finish(size_t t, ReplayResult* out) {
-    const TileRows& tile = tiles_[t];
-    std::vector<PairLeaf> partials;
-    ASSAY_RETURN_IF_ERROR(device_.FinishSecond(SlotOf(t), &partials));
-    ASSAY_ASSIGN_OR_RETURN(const std::vector<PairSums> pairs,
-                           FinishSecondPass(tile, partials, collective_));
-    if (infinite_.ok()) infinite_ = CheckInfinite(tile, pairs);
-    std::vector<ReplayRows*> outputs;
-    for (auto& comparison : out->rows) outputs.push_back(&comparison[tile.context()]);
-    EmitRows(tile, sides_, pairs, outputs);
-    const bool last = t + 1 == tiles_.size() || tiles_[t + 1].context() != tile.context();
-    return last ? infinite_ : absl::OkStatus();
-  }
-
-  absl::Status Report(size_t t) {
-    done_ += tiles_[t].rows();
-    absl::Status status;
-    if (progress_ && !progress_(done_, job_.total_rows)) {
-      status = Error(absl::StatusCode::kCancelled, "REPLAY_CANCELLED", "the replay was cancelled");
-    }
-    return Agree(status, collective_);
+  // Tile t met last. Nothing is kept of it where an error came first.
+  void KeepSecond(size_t t, absl::Status* status, TileExchange* exchange) {
+    SecondPart second;
+    if (status->ok()) *status = device_.FinishSecond(SlotOf(t), &second.pairs);
+    if (!status->ok()) second = {};
+    exchange->Keep(std::move(second));
   }
 
   void Count(const TileRows& tile) {
@@ -167,9 +149,6 @@ class DeviceReplay {
   ReplayCounters* const counters_;
   std::vector<std::optional<RowBlock>> blocks_;  // of the context being staged, by operand
   std::vector<TileRows> tiles_;
-  std::vector<SideRow> sides_;  // of the tile whose second pass is under way
-  absl::Status infinite_;
-  uint64_t done_ = 0;
 };
 
 }  // namespace
@@ -182,13 +161,6 @@ absl::StatusOr<ReplayResult> RunOnDevice(const Job& job, const Prepared& prepare
   out.backend = prepared.backend;
   out.max_hidden = prepared.max_hidden;
   out.max_head = prepared.max_head;
-  out.rows.assign(job.comparisons.size(), std::vector<ReplayRows>(plan.contexts.size()));
-  for (auto& comparison : out.rows) {
-    for (size_t c = 0; c < plan.contexts.size(); ++c) {
-      for (auto& values : comparison[c].f64) values.resize(plan.contexts[c].observed.size());
-      for (auto& values : comparison[c].i32) values.resize(plan.contexts[c].observed.size());
-    }
-  }
   for (size_t h = 0; h < prepared.heads.size() && counters != nullptr; ++h) {
     if (prepared.heads[h] == nullptr) continue;
     counters->weight_bytes += job.own_columns() * plan.heads[h].hidden * 2;
