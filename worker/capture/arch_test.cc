@@ -1,4 +1,5 @@
-// The engine against tiny Llama checkpoints with goldens made by transformers (tests/data/arch).
+// The engine against tiny checkpoints of each family with goldens made by transformers
+// (tests/data/arch).
 
 #include <gtest/gtest.h>
 
@@ -9,6 +10,7 @@
 
 #include "storage/base/bf16.h"
 #include "storage/base/files.h"
+#include "storage/base/json.h"
 #include "storage/base/status.h"
 #include "worker/capture/capture_test_util.h"
 #include "worker/capture/native_engine.h"
@@ -36,6 +38,15 @@ const std::vector<Case>& Cases() {
       {"arch/gguf/llama3-rope-tied.bf16.gguf",
        "arch/gguf/llama3-rope-tied.bf16.safetensors",
        {1, 2},
+       false},
+      {"arch/qwen2-sharded", "arch/qwen2-sharded/golden.safetensors", {0, 1, 2}, true},
+      {"arch/qwen2-sliding", "arch/qwen2-sliding/golden.safetensors", {0, 1, 2}, true},
+      {"arch/qwen3", "arch/qwen3/golden.safetensors", {0, 1, 2}, true},
+      {"arch/qwen3-yarn-tied", "arch/qwen3-yarn-tied/golden.safetensors", {0, 1}, true},
+      {"arch/gguf/qwen2-sharded.bf16.gguf", "arch/gguf/qwen2-sharded.bf16.safetensors", {2}, false},
+      {"arch/gguf/qwen3-yarn-tied.bf16.gguf",
+       "arch/gguf/qwen3-yarn-tied.bf16.safetensors",
+       {1},
        false}};
   return cases;
 }
@@ -109,8 +120,6 @@ TEST_P(ArchTest, FinalHiddenAgreesWithFloat64) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, ArchTest, testing::Values(1, 8));
-
 TEST(ArchTest, EveryLayersResidualAgrees) {
   for (const Case& c : Cases()) {
     if (!c.has_residuals) continue;
@@ -147,8 +156,64 @@ TEST(ArchTest, EveryLayersResidualAgrees) {
   }
 }
 
+// Contexts that cross blocks of queries, windows and yarn's original length; the expected rows are
+// a NumPy reference's. Two contexts of one length make the products batches with gaps.
+TEST_P(ArchTest, LongContextsAgreeWithFloat64) {
+  const std::string golden = Fixture("arch/long.safetensors");
+  const std::string wide = TempFolder();  // qwen2-sliding with a window wider than a block
+  auto config = ReadJsonFile(Fixture("arch/qwen2-sliding/config.json"));
+  ASSERT_TRUE(config.ok()) << config.status();
+  (*config)["sliding_window"] = 300;
+  ASSERT_TRUE(WriteFile(JoinPath(wide, "config.json"), config->dump()).ok());
+  ASSERT_TRUE(WriteFile(JoinPath(wide, "model.safetensors"),
+                        FileBytes(Fixture("arch/qwen2-sliding/model.safetensors")))
+                  .ok());
+  for (const auto& [key, path] :
+       {std::pair<std::string, std::string>{"llama", Fixture("arch/llama")},
+        {"qwen2-sliding", Fixture("arch/qwen2-sliding")},
+        {"qwen2-sliding-300", wide},
+        {"qwen3-yarn-tied", Fixture("arch/qwen3-yarn-tied")}}) {
+    CaptureRequest request;
+    request.model_path = path;
+    request.out_dir = TempFolder();
+    request.taps = {"final_norm"};
+    request.contexts.push_back({0, TokenTensor(golden, key + ".input_ids")});
+    request.contexts.push_back(request.contexts[0]);
+    request.contexts[1].index = 1;
+    std::rotate(request.contexts[1].tokens.begin(), request.contexts[1].tokens.begin() + 7,
+                request.contexts[1].tokens.end());
+    const auto result = CaptureWith(request, GetParam(), 2048);
+    ASSERT_TRUE(result.ok()) << key << ": " << result.status();
+    const auto tapped = F32Tensor(TapPath(request.out_dir, "final_norm", 0), "tap");
+    const auto rows = TokenTensor(golden, key + ".rows");
+    const auto expected = F64Tensor(golden, key + ".hidden_f64");
+    const size_t width = expected.size() / rows.size();
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto row = tapped.begin() + ptrdiff_t(size_t(rows[i]) * width);
+      EXPECT_LE(LargestDifference({row, row + ptrdiff_t(width)}, &expected[i * width], width),
+                kTolerance)
+          << key << " row " << rows[i];
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, ArchTest, testing::Values(1, 8));
+
+TEST(ArchTest, YarnScalesCosinesAndSines) {
+  auto checkpoint = Checkpoint::Open(Fixture("arch/qwen3-yarn-tied"), "");
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const ModelConfig& config = (*checkpoint)->config();
+  EXPECT_DOUBLE_EQ(config.rope.attention_factor, 1.1386294361119891);  // 0.1 ln 4 + 1
+  const RopeTable table = MakeRopeTable(RopeFrequencies(config), config.rope.attention_factor, 2);
+  EXPECT_EQ(table.cos[0], 1.1386294361119891f);
+  EXPECT_EQ(table.sin[0], 0.0f);
+  // Frequency 0 is 1: kept by the ramp.
+  EXPECT_EQ(table.cos[8], float(std::cos(1.0) * 1.1386294361119891));
+}
+
 TEST(ArchTest, RopeFrequenciesAreTorchs) {
-  for (const char* model : {"arch/llama", "arch/llama3-rope-tied"}) {
+  for (const char* model : {"arch/llama", "arch/llama3-rope-tied", "arch/qwen2-sharded",
+                            "arch/qwen2-sliding", "arch/qwen3", "arch/qwen3-yarn-tied"}) {
     auto checkpoint = Checkpoint::Open(Fixture(model), "");
     ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
     const auto golden =

@@ -1,4 +1,4 @@
-#include "worker/capture/llama.h"
+#include "worker/capture/decoder.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -29,6 +29,12 @@ std::span<float> Span(const at::Tensor& tensor) {
   return {tensor.data_ptr<float>(), size_t(tensor.numel())};
 }
 
+// Keys that some query of [start, start + queries) sees: all up to the last query, or the last
+// `window` of each, itself included (arch-qwen-llama 1.6).
+Range SeenBy(int64_t start, int64_t queries, int64_t window) {
+  return {window == 0 ? 0 : std::max<int64_t>(0, start - window + 1), start + queries};
+}
+
 // Buffers of one batch shape, kept between layers and batches: fresh pages cost more than the
 // element-wise work done in them.
 struct Workspace {
@@ -36,10 +42,10 @@ struct Workspace {
   at::Tensor x, qkv, heads, scores, mixed, attention, gate_up, act, partial;
 };
 
-class Llama final : public LlamaModel {
+class DenseDecoder final : public Decoder {
  public:
-  Llama(std::unique_ptr<Checkpoint> checkpoint, RankShare share, ModelWeights weights, int rank,
-        int size)
+  DenseDecoder(std::unique_ptr<Checkpoint> checkpoint, RankShare share, ModelWeights weights,
+               int rank, int size)
       : checkpoint_(std::move(checkpoint)),
         config_(checkpoint_->config()),
         share_(std::move(share)),
@@ -73,11 +79,12 @@ class Llama final : public LlamaModel {
                          const std::set<TapPoint>& taps, const TapSink& sink,
                          std::vector<uint16_t>* hidden);
   absl::StatusOr<at::Tensor> Embed(std::span<const CaptureContext* const> contexts, Range rows);
-  absl::Status Attention(const LayerWeights& layer);
-  absl::Status AttendGroup(const HeadGroup& group, const float* keys, const float* values);
+  absl::Status Attention(const LayerWeights& layer, int64_t window);
+  absl::Status AttendGroup(const HeadGroup& group, const float* keys, const float* values,
+                           int64_t window);
   absl::Status Mlp(const LayerWeights& layer);
   absl::Status Linear(const float* x, const at::Tensor& w, float* out);
-  std::vector<HeadSlot> ProjectionSlots();
+  std::vector<HeadSlot> ProjectionSlots(const LayerWeights& layer);
   std::vector<HeadSlot> QuerySlots(float* base, bool rotate) const;
   absl::Status CheckSeen(int64_t tokens);
   void Prepare(const BatchShape& shape);
@@ -97,18 +104,22 @@ class Llama final : public LlamaModel {
 
 // The inner size of the product with the values is the number of keys that a block of queries sees,
 // so each such number is proved once, like the model's own sizes.
-absl::Status Llama::CheckSeen(int64_t tokens) {
-  for (int64_t start = 0; start < tokens; start += kQueryBlock) {
-    const int64_t seen = std::min(tokens, start + kQueryBlock);
-    if (checked_.contains(seen)) continue;
-    ASSAY_RETURN_IF_ERROR(CheckProductInvariance(seen));
-    checked_.insert(seen);
+absl::Status DenseDecoder::CheckSeen(int64_t tokens) {
+  const std::set<int64_t> windows(config_.windows.begin(), config_.windows.end());
+  for (const int64_t window : windows) {
+    for (int64_t start = 0; start < tokens; start += kQueryBlock) {
+      const Range seen = SeenBy(start, std::min(kQueryBlock, tokens - start), window);
+      if (checked_.contains(seen.size())) continue;
+      ASSAY_RETURN_IF_ERROR(CheckProductInvariance(seen.size()));
+      checked_.insert(seen.size());
+    }
   }
   return absl::OkStatus();
 }
 
-void Llama::Prepare(const BatchShape& shape) {
-  if (rope_.positions < shape.tokens) rope_ = MakeRopeTable(frequencies_, shape.tokens);
+void DenseDecoder::Prepare(const BatchShape& shape) {
+  if (rope_.positions < shape.tokens)
+    rope_ = MakeRopeTable(frequencies_, config_.rope.attention_factor, shape.tokens);
   if (space_.shape.contexts == shape.contexts && space_.shape.tokens == shape.tokens) return;
   space_ = {};
   space_.shape = shape;
@@ -131,8 +142,8 @@ void Llama::Prepare(const BatchShape& shape) {
   space_.partial = empty(pieces * rows, config_.hidden);
 }
 
-absl::StatusOr<at::Tensor> Llama::Embed(std::span<const CaptureContext* const> contexts,
-                                        Range rows) {
+absl::StatusOr<at::Tensor> DenseDecoder::Embed(std::span<const CaptureContext* const> contexts,
+                                               Range rows) {
   at::Tensor out = at::empty({rows.size(), config_.hidden}, at::kFloat);
   float* data = out.data_ptr<float>();
   const int64_t tokens = space_.shape.tokens;
@@ -145,7 +156,7 @@ absl::StatusOr<at::Tensor> Llama::Embed(std::span<const CaptureContext* const> c
 }
 
 // out [rows, w rows] = x [rows, w columns] x w^T, over all rows of the batch.
-absl::Status Llama::Linear(const float* x, const at::Tensor& w, float* out) {
+absl::Status DenseDecoder::Linear(const float* x, const at::Tensor& w, float* out) {
   MatmulShape shape{.m = space_.shape.rows(), .n = w.size(0), .k = w.size(1)};
   shape.a_stride = w.size(1);  // dense: oneDNN 2.6 has another kernel for strided inputs
   shape.w_stride = w.size(1);
@@ -153,7 +164,7 @@ absl::Status Llama::Linear(const float* x, const at::Tensor& w, float* out) {
   return matmul_.Run(shape, x, w.data_ptr<float>(), out);
 }
 
-std::vector<HeadSlot> Llama::QuerySlots(float* base, bool rotate) const {
+std::vector<HeadSlot> DenseDecoder::QuerySlots(float* base, bool rotate) const {
   std::vector<HeadSlot> slots;
   for (const HeadGroup& group : share_.groups) {
     for (int64_t head = group.heads.begin; head < group.heads.end; ++head) {
@@ -172,9 +183,10 @@ std::vector<HeadSlot> Llama::QuerySlots(float* base, bool rotate) const {
 }
 
 // Queries, keys and values one after another in space_.heads, as the columns of space_.qkv are.
-std::vector<HeadSlot> Llama::ProjectionSlots() {
+std::vector<HeadSlot> DenseDecoder::ProjectionSlots(const LayerWeights& layer) {
   float* const base = space_.heads.data_ptr<float>();
   std::vector<HeadSlot> slots = QuerySlots(base, true);
+  for (HeadSlot& slot : slots) slot.norm = DataOrNull(layer.q_norm);
   const int64_t kv = share_.kv_heads.size();
   for (int64_t i = 0; i < 2 * kv; ++i) {
     HeadSlot slot;
@@ -182,6 +194,7 @@ std::vector<HeadSlot> Llama::ProjectionSlots() {
     slot.base = base + slot.column * space_.shape.rows();
     slot.block = space_.shape.tokens;
     slot.rotate = i < kv;
+    if (i < kv) slot.norm = DataOrNull(layer.k_norm);
     slots.push_back(slot);
   }
   return slots;
@@ -189,7 +202,8 @@ std::vector<HeadSlot> Llama::ProjectionSlots() {
 
 // Attention of the query heads of one key/value head: all contexts and heads of a block of
 // queries in one product.
-absl::Status Llama::AttendGroup(const HeadGroup& group, const float* keys, const float* values) {
+absl::Status DenseDecoder::AttendGroup(const HeadGroup& group, const float* keys,
+                                       const float* values, int64_t window) {
   const BatchShape& shape = space_.shape;
   const int64_t dim = config_.head_dim, members = group.heads.size();
   const float scale = float(1.0 / std::sqrt(double(dim)));
@@ -197,43 +211,45 @@ absl::Status Llama::AttendGroup(const HeadGroup& group, const float* keys, const
   const int64_t group_offset = (group.heads.begin - share_.heads.begin) * shape.rows() * dim;
   for (int64_t start = 0; start < shape.tokens; start += kQueryBlock) {
     const int64_t queries = std::min(kQueryBlock, shape.tokens - start);
-    const int64_t seen = start + queries;  // keys that some query of the block may see
+    const Range seen = SeenBy(start, queries, window);
     const int64_t offset = group_offset + shape.contexts * members * dim * start;
-    MatmulShape score{.batch = shape.contexts, .m = members * queries, .n = seen, .k = dim};
+    MatmulShape score{.batch = shape.contexts, .m = members * queries, .n = seen.size(), .k = dim};
     score.a_stride = score.w_stride = dim;
-    score.c_stride = seen;
+    score.c_stride = seen.size();
     score.a_batch = score.m * dim;
     score.w_batch = shape.tokens * dim;
-    score.c_batch = score.m * seen;
-    ASSAY_RETURN_IF_ERROR(
-        matmul_.Run(score, space_.heads.data_ptr<float>() + offset, keys, scores));
-    CausalSoftmaxRows(scores, shape.contexts * score.m, seen, queries, start, scale);
-    MatmulShape mix{.batch = shape.contexts, .m = score.m, .n = dim, .k = seen};
-    mix.a_stride = seen;
+    score.c_batch = score.m * seen.size();
+    ASSAY_RETURN_IF_ERROR(matmul_.Run(score, space_.heads.data_ptr<float>() + offset,
+                                      keys + seen.begin * dim, scores));
+    CausalSoftmaxRows(scores, shape.contexts * score.m, seen.size(), queries, start - seen.begin,
+                      window, scale);
+    MatmulShape mix{.batch = shape.contexts, .m = score.m, .n = dim, .k = seen.size()};
+    mix.a_stride = seen.size();
     mix.w_stride = mix.c_stride = dim;
     mix.a_batch = score.c_batch;
     mix.w_batch = score.w_batch;
     mix.c_batch = score.a_batch;
     mix.w_transposed = false;
-    ASSAY_RETURN_IF_ERROR(
-        matmul_.Run(mix, scores, values, space_.mixed.data_ptr<float>() + offset));
+    ASSAY_RETURN_IF_ERROR(matmul_.Run(mix, scores, values + seen.begin * dim,
+                                      space_.mixed.data_ptr<float>() + offset));
   }
   return absl::OkStatus();
 }
 
 // space_.x -> space_.partial: one [rows, hidden] product per own attention piece.
-absl::Status Llama::Attention(const LayerWeights& layer) {
+absl::Status DenseDecoder::Attention(const LayerWeights& layer, int64_t window) {
   const int64_t rows = space_.shape.rows(), dim = config_.head_dim;
   if (share_.heads.size() == 0) return absl::OkStatus();
   ASSAY_RETURN_IF_ERROR(
       Linear(space_.x.data_ptr<float>(), layer.qkv, space_.qkv.data_ptr<float>()));
   SplitHeads(space_.qkv.data_ptr<float>(), space_.qkv.size(1), DataOrNull(layer.qkv_bias),
-             rope_.cos.data(), rope_.sin.data(), space_.shape, dim, ProjectionSlots());
+             config_.rms_eps, rope_.cos.data(), rope_.sin.data(), space_.shape, dim,
+             ProjectionSlots(layer));
   const float* const keys = space_.heads.data_ptr<float>() + share_.heads.size() * rows * dim;
   const float* const values = keys + share_.kv_heads.size() * rows * dim;
   for (const HeadGroup& group : share_.groups) {
     const int64_t offset = (group.kv_head - share_.kv_heads.begin) * rows * dim;
-    ASSAY_RETURN_IF_ERROR(AttendGroup(group, keys + offset, values + offset));
+    ASSAY_RETURN_IF_ERROR(AttendGroup(group, keys + offset, values + offset, window));
   }
   const std::vector<HeadSlot> mixed = QuerySlots(space_.mixed.data_ptr<float>(), false);
   float* const in = space_.attention.data_ptr<float>();
@@ -252,7 +268,7 @@ absl::Status Llama::Attention(const LayerWeights& layer) {
 
 // As Attention, for the MLP: piece by piece, so that what a piece makes is still in the cache when
 // it is used, and the inputs of its products are dense.
-absl::Status Llama::Mlp(const LayerWeights& layer) {
+absl::Status DenseDecoder::Mlp(const LayerWeights& layer) {
   const int64_t rows = space_.shape.rows();
   float* const gate_up = space_.gate_up.data_ptr<float>();
   float* const act = space_.act.data_ptr<float>();
@@ -271,9 +287,9 @@ absl::Status Llama::Mlp(const LayerWeights& layer) {
   return absl::OkStatus();
 }
 
-absl::Status Llama::RunLayers(std::span<const CaptureContext* const> contexts,
-                              Collective& collective, const std::set<TapPoint>& taps,
-                              const TapSink& sink, std::vector<uint16_t>* hidden) {
+absl::Status DenseDecoder::RunLayers(std::span<const CaptureContext* const> contexts,
+                                     Collective& collective, const std::set<TapPoint>& taps,
+                                     const TapSink& sink, std::vector<uint16_t>* hidden) {
   const BatchShape shape{int64_t(contexts.size()), int64_t(contexts[0]->tokens.size())};
   ASSAY_RETURN_IF_ERROR(CheckSeen(shape.tokens));
   Prepare(shape);
@@ -296,7 +312,7 @@ absl::Status Llama::RunLayers(std::span<const CaptureContext* const> contexts,
     const LayerWeights& layer = weights_.layers[l];
     normalise(layer.input_norm);
     ASSAY_RETURN_IF_ERROR(exchange.Gather(Span(normed), Span(space_.x)));
-    ASSAY_RETURN_IF_ERROR(Attention(layer));
+    ASSAY_RETURN_IF_ERROR(Attention(layer, config_.windows[l]));
     ASSAY_RETURN_IF_ERROR(exchange.SumPieces(space_.partial.data_ptr<float>(), attention_counts_,
                                              DataOrNull(layer.o_bias), Span(delta)));
     ASSAY_RETURN_IF_ERROR(tap(TapKind::kAttention, l, delta));
@@ -332,16 +348,17 @@ absl::Status CheckSizes(const ModelConfig& config, const RankShare& share) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LlamaModel>> LlamaModel::Load(const std::string& path,
-                                                             const std::string& transform, int rank,
-                                                             int size) {
+absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Load(const std::string& path,
+                                                       const std::string& transform, int rank,
+                                                       int size) {
   try {
     ASSAY_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
                            Checkpoint::Open(path, transform));
     const RankShare share = ShareOf(checkpoint->config(), rank, size);
     ASSAY_RETURN_IF_ERROR(CheckSizes(checkpoint->config(), share));
     ASSAY_ASSIGN_OR_RETURN(ModelWeights weights, LoadWeights(*checkpoint, share));
-    return std::make_unique<Llama>(std::move(checkpoint), share, std::move(weights), rank, size);
+    return std::make_unique<DenseDecoder>(std::move(checkpoint), share, std::move(weights), rank,
+                                          size);
   } catch (const std::exception& e) {
     return InternalError("CAPTURE_FAILED", "loading " + path + ": " + e.what());
   }

@@ -1,13 +1,15 @@
-// The forward pass of the Llama family, up to the hidden state after the final RMSNorm
-// (arch-qwen-llama 1 and 2, float32 without its bf16 roundings), tensor-parallel in fixed pieces.
+// The forward pass of a dense decoder, up to the hidden state after the final RMSNorm
+// (arch-qwen-llama 1 to 4, float32 without its bf16 roundings), tensor-parallel in fixed pieces.
+// What a family has beside the others (biases, per-head norms, windows, RoPE scaling) is in its
+// ModelConfig and LayerWeights; there is one pass for all.
 //
 // The residual stream is cut by token: a rank owns a slice of a batch's rows, normalises it, and
 // the normalised rows are gathered for the column-parallel products. Partial results of the
 // row-parallel ones go to the rows' owners, who add them in piece order. Nothing a rank computes
 // depends on how many ranks there are, only which part it computes.
 
-#ifndef ASSAY_WORKER_CAPTURE_LLAMA_H_
-#define ASSAY_WORKER_CAPTURE_LLAMA_H_
+#ifndef ASSAY_WORKER_CAPTURE_DECODER_H_
+#define ASSAY_WORKER_CAPTURE_DECODER_H_
 
 #include <cstdint>
 #include <functional>
@@ -30,14 +32,14 @@ namespace assay::capture {
 // products do not depend on batching.
 inline constexpr int64_t kQueryBlock = 256;
 
-class LlamaModel {
+class Decoder {
  public:
   // Decodes this rank's share of the weights. Sets nothing global. Errors: the checkpoint's,
   // KERNEL_NOT_INVARIANT for one of this model's inner sizes, CAPTURE_FAILED.
-  static absl::StatusOr<std::unique_ptr<LlamaModel>> Load(const std::string& path,
-                                                          const std::string& transform, int rank,
-                                                          int size);
-  virtual ~LlamaModel() = default;
+  static absl::StatusOr<std::unique_ptr<Decoder>> Load(const std::string& path,
+                                                       const std::string& transform, int rank,
+                                                       int size);
+  virtual ~Decoder() = default;
 
   virtual const ModelConfig& config() const = 0;
   virtual uint64_t weight_bytes() const = 0;
@@ -59,4 +61,4 @@ void SetComputeThreads(int threads);  // OpenMP of the calling thread, and libto
 
 }  // namespace assay::capture
 
-#endif  // ASSAY_WORKER_CAPTURE_LLAMA_H_
+#endif  // ASSAY_WORKER_CAPTURE_DECODER_H_

@@ -179,6 +179,11 @@ ASSAY_CLONES void RotateInPlace(const float* cos, const float* sin, int64_t half
   }
 }
 
+void RmsNormRow(const float* x, const float* w, float eps, int64_t width, float* y) {
+  const double mean = SumOfSquares(x, width) / double(width);
+  ScaleRow(x, w, float(1.0 / std::sqrt(mean + double(eps))), width, y);
+}
+
 float* VectorOf(const HeadSlot& slot, const BatchShape& shape, int64_t dim, int64_t context,
                 int64_t token) {
   const int64_t start = token / slot.block * slot.block;
@@ -197,18 +202,18 @@ float ExpNonPositive(float x) {
 
 void RmsNormRows(const float* x, const float* w, float eps, int64_t rows, int64_t width, float* y) {
 #pragma omp parallel for schedule(static)
-  for (int64_t r = 0; r < rows; ++r) {
-    const double mean = SumOfSquares(x + r * width, width) / double(width);
-    const float scale = float(1.0 / std::sqrt(mean + double(eps)));
-    ScaleRow(x + r * width, w, scale, width, y + r * width);
-  }
+  for (int64_t r = 0; r < rows; ++r) RmsNormRow(x + r * width, w, eps, width, y + r * width);
 }
 
 void CausalSoftmaxRows(float* s, int64_t rows, int64_t keys, int64_t queries, int64_t first_query,
-                       float scale) {
+                       int64_t window, float scale) {
 #pragma omp parallel for schedule(static, 16)
   for (int64_t r = 0; r < rows; ++r) {
-    SoftmaxRow(s + r * keys, first_query + r % queries + 1, keys, scale);
+    float* const row = s + r * keys;
+    const int64_t end = first_query + r % queries + 1;
+    const int64_t begin = window == 0 ? 0 : std::max<int64_t>(0, end - window);
+    std::fill(row, row + begin, 0.0f);
+    SoftmaxRow(row + begin, end - begin, keys - begin, scale);
   }
 }
 
@@ -245,8 +250,9 @@ void SumPieces(const float* pieces, int64_t count, int64_t rows, int64_t width, 
   }
 }
 
-void SplitHeads(const float* x, int64_t ld, const float* bias, const float* cos, const float* sin,
-                const BatchShape& shape, int64_t dim, std::span<const HeadSlot> slots) {
+void SplitHeads(const float* x, int64_t ld, const float* bias, float eps, const float* cos,
+                const float* sin, const BatchShape& shape, int64_t dim,
+                std::span<const HeadSlot> slots) {
   const int64_t half = dim / 2;
 #pragma omp parallel for schedule(static)
   for (int64_t row = 0; row < shape.rows(); ++row) {
@@ -260,6 +266,7 @@ void SplitHeads(const float* x, int64_t ld, const float* bias, const float* cos,
       } else {
         std::copy(in, in + dim, out);
       }
+      if (slot.norm != nullptr) RmsNormRow(out, slot.norm, eps, dim, out);
       if (slot.rotate) RotateInPlace(cos + token * half, sin + token * half, half, out);
     }
   }

@@ -23,11 +23,12 @@ float ExpNonPositive(float x);
 // alias.
 void RmsNormRows(const float* x, const float* w, float eps, int64_t rows, int64_t width, float* y);
 
-// Causal softmax in place over s [rows, keys]: row r belongs to query position
-// first_query + r % queries; entries beyond it become 0, the others exp(scale * s - max) / sum.
-// NaN and infinity in valid entries come out as NaN.
+// Causal softmax in place over s [rows, keys]: row r belongs to the query at key
+// first_query + r % queries and sees the keys up to it, with window > 0 only the last `window` of
+// them, itself included. Those become exp(scale * s - max) / sum, the others 0. NaN and infinity
+// in visible entries come out as NaN.
 void CausalSoftmaxRows(float* s, int64_t rows, int64_t keys, int64_t queries, int64_t first_query,
-                       float scale);
+                       int64_t window, float scale);
 
 // out[r, i] = silu(g) * u with g = gu[r, i] + gate_bias[i], u = gu[r, width + i] + up_bias[i] and
 // silu(g) = g / (1 + exp(-g)). gu is [rows, 2 * width], out [rows, width]; biases may be null.
@@ -52,17 +53,20 @@ struct BatchShape {
 // base + contexts * members * dim * s.
 struct HeadSlot {
   float* base = nullptr;
-  int64_t members = 1;  // heads in the array
-  int64_t member = 0;   // which of them
-  int64_t block = 0;    // at least `tokens` for a single block
-  int64_t column = 0;   // first column of the head in the row-major matrix
-  bool rotate = false;  // RoPE while splitting (queries and keys)
+  int64_t members = 1;          // heads in the array
+  int64_t member = 0;           // which of them
+  int64_t block = 0;            // at least `tokens` for a single block
+  int64_t column = 0;           // first column of the head in the row-major matrix
+  const float* norm = nullptr;  // RMSNorm weights [dim] while splitting, before RoPE; may be null
+  bool rotate = false;          // RoPE while splitting (queries and keys)
 };
 
-// Cuts x [rows, ld] into heads of `dim`: adds `bias` [ld] (may be null), rotates where asked
-// (half-split RoPE, arch-qwen-llama 1.5; cos and sin are [tokens, dim / 2]) and stores.
-void SplitHeads(const float* x, int64_t ld, const float* bias, const float* cos, const float* sin,
-                const BatchShape& shape, int64_t dim, std::span<const HeadSlot> slots);
+// Cuts x [rows, ld] into heads of `dim`: adds `bias` [ld] (may be null), normalises and rotates
+// where asked (RmsNormRows over the head with `eps`; half-split RoPE, arch-qwen-llama 1.5, cos and
+// sin are [tokens, dim / 2]) and stores.
+void SplitHeads(const float* x, int64_t ld, const float* bias, float eps, const float* cos,
+                const float* sin, const BatchShape& shape, int64_t dim,
+                std::span<const HeadSlot> slots);
 
 // The inverse without bias and rotation: y [rows, ld].
 void MergeHeads(std::span<const HeadSlot> slots, const BatchShape& shape, int64_t dim, int64_t ld,

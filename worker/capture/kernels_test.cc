@@ -44,7 +44,7 @@ TEST(KernelsTest, SoftmaxIsCausalAndSumsToOne) {
   constexpr int64_t kKeys = 37, kQueries = 5, kFirst = 20;
   std::vector<float> s = Random(2 * kQueries * kKeys, 1, 4.0f);
   const std::vector<float> in = s;
-  CausalSoftmaxRows(s.data(), 2 * kQueries, kKeys, kQueries, kFirst, 0.5f);
+  CausalSoftmaxRows(s.data(), 2 * kQueries, kKeys, kQueries, kFirst, 0, 0.5f);
   for (int64_t r = 0; r < 2 * kQueries; ++r) {
     const int64_t valid = kFirst + r % kQueries + 1;
     double sum = 0;
@@ -55,8 +55,62 @@ TEST(KernelsTest, SoftmaxIsCausalAndSumsToOne) {
     }
   }
   s[3] = std::numeric_limits<float>::quiet_NaN();
-  CausalSoftmaxRows(s.data(), 1, kKeys, kQueries, kFirst, 0.5f);
+  CausalSoftmaxRows(s.data(), 1, kKeys, kQueries, kFirst, 0, 0.5f);
   EXPECT_TRUE(std::isnan(s[0]));
+}
+
+// arch-qwen-llama 1.6: query t sees keys s with t - W < s <= t.
+TEST(KernelsTest, ASlidingWindowEndsWithTheQuery) {
+  constexpr int64_t kKeys = 37, kQueries = 20, kFirst = 5, kWindow = 9;
+  std::vector<float> s = Random(kQueries * kKeys, 8, 4.0f);
+  const std::vector<float> in = s;
+  CausalSoftmaxRows(s.data(), kQueries, kKeys, kQueries, kFirst, kWindow, 0.5f);
+  for (int64_t r = 0; r < kQueries; ++r) {
+    const int64_t t = kFirst + r;
+    const auto seen = [&](int64_t k) { return t - kWindow < k && k <= t; };
+    double sum = 0;
+    for (int64_t k = 0; k < kKeys; ++k) sum += seen(k) ? std::exp(0.5 * in[r * kKeys + k]) : 0;
+    for (int64_t k = 0; k < kKeys; ++k) {
+      const double p = seen(k) ? std::exp(0.5 * double(in[r * kKeys + k])) / sum : 0.0;
+      EXPECT_NEAR(s[r * kKeys + k], p, 1e-6 * p) << r << " " << k;
+    }
+  }
+}
+
+// arch-qwen-llama 4: a head is normalised over its own width, after the bias and before RoPE.
+TEST(KernelsTest, HeadsAreNormalisedBeforeRope) {
+  constexpr int64_t kDim = 6;
+  const BatchShape shape{1, 2};
+  const std::vector<float> x = Random(shape.rows() * 2 * kDim, 9), bias = Random(2 * kDim, 10),
+                           weight = Random(kDim, 11), cos = Random(shape.tokens * kDim / 2, 12),
+                           sin = Random(shape.tokens * kDim / 2, 13);
+  std::vector<float> out(x.size());
+  std::vector<HeadSlot> slots(2);
+  for (int64_t h = 0; h < 2; ++h) {
+    slots[h].base = out.data() + h * shape.rows() * kDim;
+    slots[h].block = shape.tokens;
+    slots[h].column = h * kDim;
+  }
+  slots[1].norm = weight.data();
+  slots[1].rotate = true;
+  SplitHeads(x.data(), 2 * kDim, bias.data(), 0.01f, cos.data(), sin.data(), shape, kDim, slots);
+  for (int64_t t = 0; t < shape.tokens; ++t) {
+    std::vector<double> head(kDim);
+    double squares = 0;
+    for (int64_t i = 0; i < kDim; ++i) {
+      EXPECT_EQ(out[t * kDim + i], x[t * 2 * kDim + i] + bias[i]);
+      head[i] = double(x[(t * 2 + 1) * kDim + i]) + double(bias[kDim + i]);
+      squares += head[i] * head[i];
+    }
+    for (int64_t i = 0; i < kDim; ++i)
+      head[i] *= double(weight[i]) / std::sqrt(squares / kDim + 0.01);
+    for (int64_t i = 0; i < kDim / 2; ++i) {
+      const double c = cos[t * kDim / 2 + i], s = sin[t * kDim / 2 + i];
+      const float* got = out.data() + (shape.rows() + t) * kDim;
+      EXPECT_NEAR(got[i], head[i] * c - head[i + kDim / 2] * s, 1e-5);
+      EXPECT_NEAR(got[i + kDim / 2], head[i + kDim / 2] * c + head[i] * s, 1e-5);
+    }
+  }
 }
 
 TEST(KernelsTest, NormAndSwiGluAgreeWithFloat64) {
@@ -106,7 +160,7 @@ TEST(KernelsTest, HeadsSplitIntoBlocksAndMergeBack) {
     slots.push_back(
         {.base = heads.data(), .members = kHeads, .member = h, .block = 2, .column = h * kDim});
   }
-  SplitHeads(x.data(), kHeads * kDim, nullptr, nullptr, nullptr, shape, kDim, slots);
+  SplitHeads(x.data(), kHeads * kDim, nullptr, 0, nullptr, nullptr, shape, kDim, slots);
   MergeHeads(slots, shape, kDim, kHeads * kDim, back.data());
   EXPECT_EQ(back, x);
   // Context 1, head 2, token 4: the last block holds one position.

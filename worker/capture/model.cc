@@ -93,17 +93,23 @@ absl::Status LoadAttention(Loader& loader, const ModelConfig& config, const Rank
   int64_t rows = 0;
   for (const auto& [name, range] : parts) rows += range.size();
   layer.qkv = loader.Empty(rows, config.hidden);
-  if (config.attention_bias) layer.qkv_bias = loader.Empty(1, rows).view({-1});
+  if (config.qkv_bias) layer.qkv_bias = loader.Empty(1, rows).view({-1});
   int64_t row = 0;
   for (const auto& [name, range] : parts) {
     const std::string tensor = prefix + "self_attn." + name;
     ASSAY_RETURN_IF_ERROR(loader.ReadRows(tensor + ".weight", range, config.hidden,
                                           layer.qkv.data_ptr<float>() + row * config.hidden));
-    if (config.attention_bias) {
+    if (config.qkv_bias) {
       ASSAY_RETURN_IF_ERROR(
           loader.ReadRows(tensor + ".bias", range, 1, layer.qkv_bias.data_ptr<float>() + row));
     }
     row += range.size();
+  }
+  if (config.qk_norm) {
+    ASSAY_ASSIGN_OR_RETURN(layer.q_norm,
+                           loader.Vector(prefix + "self_attn.q_norm.weight", {0, dim}));
+    ASSAY_ASSIGN_OR_RETURN(layer.k_norm,
+                           loader.Vector(prefix + "self_attn.k_norm.weight", {0, dim}));
   }
   std::vector<Range> pieces;
   const int64_t width = share.heads_per_piece * dim;
@@ -113,7 +119,7 @@ absl::Status LoadAttention(Loader& loader, const ModelConfig& config, const Rank
   const std::string output = prefix + "self_attn.o_proj";
   ASSAY_ASSIGN_OR_RETURN(
       layer.o, loader.ColumnPieces(output + ".weight", config.hidden, config.heads * dim, pieces));
-  if (config.attention_bias) {
+  if (config.o_bias) {
     ASSAY_ASSIGN_OR_RETURN(layer.o_bias, loader.Vector(output + ".bias", {0, config.hidden}));
   }
   return absl::OkStatus();

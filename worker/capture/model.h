@@ -1,5 +1,5 @@
-// One rank's part of a Llama checkpoint, decoded to float32 and held as libtorch tensors.
-// Includes libtorch: only model.cc and llama.cc may include this header.
+// One rank's part of a checkpoint, decoded to float32 and held as libtorch tensors.
+// Includes libtorch: only model.cc and decoder.cc may include this header.
 
 #ifndef ASSAY_WORKER_CAPTURE_MODEL_H_
 #define ASSAY_WORKER_CAPTURE_MODEL_H_
@@ -15,10 +15,11 @@
 
 namespace assay::capture {
 
-// Matrices are [out, in], dense. Undefined tensors: the model has no such bias.
+// Matrices are [out, in], dense. Undefined tensors: the model has no such bias or norm.
 struct LayerWeights {
   at::Tensor input_norm, post_norm;  // [hidden], on every rank
   at::Tensor qkv, qkv_bias;          // own query heads, then needed key heads, then value heads
+  at::Tensor q_norm, k_norm;         // [head_dim], on every rank
   std::vector<at::Tensor> o;         // per own attention piece [hidden, heads_per_piece * dim]
   at::Tensor o_bias;                 // [hidden]: added once to the sum of pieces
   std::vector<at::Tensor> gate_up;   // per own FFN piece: its gate rows, then its up rows

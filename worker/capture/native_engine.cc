@@ -13,7 +13,7 @@
 #include "storage/base/status.h"
 #include "storage/format/capture.h"
 #include "storage/format/model_files.h"
-#include "worker/capture/llama.h"
+#include "worker/capture/decoder.h"
 #include "worker/capture/matmul.h"
 #include "worker/capture/pieces.h"
 #include "worker/capture/request.h"
@@ -129,8 +129,7 @@ absl::Status NativeEngine::EnsureModel(const CaptureRequest& request, int rank, 
   ModelKey key{request.model_path, std::move(stamp), request.transform, rank, size};
   if (model_ != nullptr && key == model_key_) return absl::OkStatus();
   model_.reset();  // before loading, so that two models never share the memory
-  ASSAY_ASSIGN_OR_RETURN(model_,
-                         LlamaModel::Load(request.model_path, request.transform, rank, size));
+  ASSAY_ASSIGN_OR_RETURN(model_, Decoder::Load(request.model_path, request.transform, rank, size));
   model_key_ = std::move(key);
   return absl::OkStatus();
 }

@@ -13,8 +13,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "worker/capture/decoder.h"
 #include "worker/capture/engine.h"
-#include "worker/capture/llama.h"
 #include "worker/capture/request.h"
 #include "worker/capture/taps.h"
 #include "worker/collective/collective.h"
@@ -48,7 +48,7 @@ class NativeEngine final : public CaptureEngine {
 
   size_t batch_tokens_;
   std::string self_test_;  // "" until it has passed
-  std::unique_ptr<LlamaModel> model_;
+  std::unique_ptr<Decoder> model_;
   ModelKey model_key_;
 };
 

@@ -158,7 +158,7 @@ void DigestKernels(Sha256* digest) {
   SwiGluRows(x.data(), w.data(), w.data() + kWidth, kRowCount, kWidth, y.data());
   add();
   std::memcpy(y.data(), x.data(), y.size() * sizeof(float));
-  CausalSoftmaxRows(y.data(), kRowCount, kWidth, kRowCount, kWidth - kRowCount, 9.0f);
+  CausalSoftmaxRows(y.data(), kRowCount, kWidth, kRowCount, kWidth - kRowCount, 0, 9.0f);
   add();
 }
 

@@ -1,23 +1,58 @@
 // ModelConfig from GGUF metadata (arch-qwen-llama 9.4 and 9.5).
 
 #include <cstring>
+#include <utility>
 
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "worker/capture/weights/config.h"
 #include "worker/capture/weights/config_check.h"
+#include "worker/capture/weights/families.h"
 
 namespace assay {
 namespace {
 
-absl::Status Unsupported(const GgufFile& file, const std::string& what) {
-  return InvalidError("UNSUPPORTED_MODEL_FEATURE",
-                      file.path() + ": " + what + "; use a checkpoint without it");
+absl::Status Unsupported(const GgufFile& file, std::string_view what) {
+  return UnsupportedFeature(file.path(), what);
+}
+
+absl::Status Contradiction(const GgufFile& file, const std::string& why) {
+  return InvalidError("FIELD_INVALID", file.path() + ": " + why + "; convert the model again");
 }
 
 absl::StatusOr<int64_t> IntOr(const GgufFile& file, const std::string& key, int64_t fallback) {
   if (!file.Has(key)) return fallback;
   return file.Int(key, 0, kModelDimMax);
+}
+
+absl::Status CheckAttention(const GgufFile& file, const std::string& arch) {
+  const auto causal = file.kv().find(arch + "attention.causal");
+  if (causal != file.kv().end() && causal->second.type == GgufType::kBool &&
+      !std::get<bool>(causal->second.scalar)) {
+    return Unsupported(file, "attention is not causal");
+  }
+  // llama.cpp's converter drops the window of these families, so a file that has one was made by
+  // something else.
+  ASSAY_ASSIGN_OR_RETURN(const int64_t window, IntOr(file, arch + "attention.sliding_window", 0));
+  if (window != 0) return Unsupported(file, arch + "attention.sliding_window");
+  return absl::OkStatus();
+}
+
+// The embedding decides; what the metadata says about its rows must agree. Fewer tokens than rows
+// are padding.
+absl::Status CheckVocabulary(const GgufFile& file, const std::string& arch, int64_t vocab) {
+  const std::string rows = "token_embd.weight has " + std::to_string(vocab) + " rows and ";
+  if (file.Has(arch + "vocab_size")) {
+    ASSAY_ASSIGN_OR_RETURN(const int64_t stated, file.Int(arch + "vocab_size", 0, INT64_MAX));
+    if (stated != vocab)
+      return Contradiction(file, rows + arch + "vocab_size is " + std::to_string(stated));
+  }
+  const auto tokens = file.kv().find("tokenizer.ggml.tokens");
+  if (tokens != file.kv().end() && tokens->second.count > static_cast<uint64_t>(vocab)) {
+    return Contradiction(file, rows + "tokenizer.ggml.tokens has " +
+                                   std::to_string(tokens->second.count) + " tokens");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ReadSizes(const GgufFile& file, const std::string& arch, ModelConfig& out) {
@@ -46,6 +81,7 @@ absl::Status ReadSizes(const GgufFile& file, const std::string& arch, ModelConfi
   if (rotary != out.head_dim) return Unsupported(file, "RoPE covers only a part of each head");
   ASSAY_ASSIGN_OR_RETURN(const int64_t experts, IntOr(file, arch + "expert_count", 0));
   if (experts != 0) return Unsupported(file, "mixture of experts");
+  ASSAY_RETURN_IF_ERROR(CheckAttention(file, arch));
   ASSAY_ASSIGN_OR_RETURN(out.max_positions, IntOr(file, arch + "context_length", 0));
 
   const GgufTensor* embedding = file.Find("token_embd.weight");
@@ -56,7 +92,7 @@ absl::Status ReadSizes(const GgufFile& file, const std::string& arch, ModelConfi
   if (embedding->ne[1] > static_cast<uint64_t>(kModelDimMax))
     return Unsupported(file, "the vocabulary is larger than the limit");
   out.vocab = static_cast<int64_t>(embedding->ne[1]);
-  return absl::OkStatus();
+  return CheckVocabulary(file, arch, out.vocab);
 }
 
 absl::Status ReadDivisors(const GgufFile& file, ModelConfig& out) {
@@ -72,25 +108,61 @@ absl::Status ReadDivisors(const GgufFile& file, ModelConfig& out) {
   return absl::OkStatus();
 }
 
-absl::Status ReadRope(const GgufFile& file, const std::string& arch, ModelConfig& out) {
-  out.rope_theta = 10000;
-  if (file.Has(arch + "rope.freq_base")) {
-    ASSAY_ASSIGN_OR_RETURN(out.rope_theta, file.Number(arch + "rope.freq_base"));
+// llama.cpp's yarn is transformers' with the attention factor of the scaling factor alone. Keys
+// that change it have had different meanings over time, so they are refused unless they change
+// nothing.
+absl::Status ReadYarn(const GgufFile& file, const std::string& arch, ModelConfig& out) {
+  const std::string scaling = arch + "rope.scaling.";
+  const std::pair<const char*, double> neutral[] = {{"attn_factor", 1},
+                                                    {"yarn_attn_factor", 1},
+                                                    {"yarn_ext_factor", 1},
+                                                    {"yarn_log_multiplier", 0}};
+  for (const auto& [key, value] : neutral) {
+    if (!file.Has(scaling + key)) continue;
+    ASSAY_ASSIGN_OR_RETURN(const double stated, file.Number(scaling + key));
+    if (stated != value) return Unsupported(file, "yarn with " + scaling + key);
   }
+  RopeScaling& rope = out.rope;
+  rope.type = RopeType::kYarn;
+  ASSAY_ASSIGN_OR_RETURN(rope.factor, file.Number(scaling + "factor"));
+  ASSAY_ASSIGN_OR_RETURN(rope.original_max_positions,
+                         file.Number(scaling + "original_context_length"));
+  if (file.Has(scaling + "yarn_beta_fast")) {
+    ASSAY_ASSIGN_OR_RETURN(rope.beta_fast, file.Number(scaling + "yarn_beta_fast"));
+  }
+  if (file.Has(scaling + "yarn_beta_slow")) {
+    ASSAY_ASSIGN_OR_RETURN(rope.beta_slow, file.Number(scaling + "yarn_beta_slow"));
+  }
+  rope.attention_factor = YarnAttentionScale(rope.factor);
+  return absl::OkStatus();
+}
+
+absl::Status ReadScaling(const GgufFile& file, const std::string& arch, ModelConfig& out) {
   std::string type = "none";
   if (file.Has(arch + "rope.scaling.type")) {
     ASSAY_ASSIGN_OR_RETURN(type, file.String(arch + "rope.scaling.type"));
   } else if (file.Has(arch + "rope.scale_linear")) {
     type = "linear";  // the key of older files
   }
-  if (type != "none" && type != "linear")
-    return Unsupported(file, "rope type \"" + type.substr(0, 80) + "\" is not supported");
-  if (type == "linear") {
-    const bool current = file.Has(arch + "rope.scaling.factor");
-    ASSAY_ASSIGN_OR_RETURN(out.rope.factor, file.Number(arch + (current ? "rope.scaling.factor"
-                                                                        : "rope.scale_linear")));
-    out.rope.type = RopeType::kLinear;
+  if (type == "none") return absl::OkStatus();
+  if (type == "yarn") return ReadYarn(file, arch, out);
+  if (type != "linear") {
+    return Unsupported(file, "rope type \"" + type.substr(0, 80) +
+                                 "\" is not supported (none, linear and yarn are)");
   }
+  const bool current = file.Has(arch + "rope.scaling.factor");
+  ASSAY_ASSIGN_OR_RETURN(
+      out.rope.factor, file.Number(arch + (current ? "rope.scaling.factor" : "rope.scale_linear")));
+  out.rope.type = RopeType::kLinear;
+  return absl::OkStatus();
+}
+
+absl::Status ReadRope(const GgufFile& file, const std::string& arch, ModelConfig& out) {
+  out.rope_theta = 10000;
+  if (file.Has(arch + "rope.freq_base")) {
+    ASSAY_ASSIGN_OR_RETURN(out.rope_theta, file.Number(arch + "rope.freq_base"));
+  }
+  ASSAY_RETURN_IF_ERROR(ReadScaling(file, arch, out));
   return ReadDivisors(file, out);
 }
 
@@ -98,7 +170,8 @@ absl::Status ReadRope(const GgufFile& file, const std::string& arch, ModelConfig
 
 absl::StatusOr<ModelConfig> ConfigFromGguf(const GgufFile& file) {
   ASSAY_ASSIGN_OR_RETURN(const std::string architecture, file.String("general.architecture"));
-  if (architecture != "llama") return UnknownArchitecture(file.path(), architecture);
+  const Family* const family = FamilyByName(architecture);
+  if (family == nullptr) return UnknownArchitecture(file.path(), architecture);
   if (file.Has("split.count")) {
     ASSAY_ASSIGN_OR_RETURN(const int64_t parts, file.Int("split.count", 0, 1 << 20));
     if (parts > 1) {
@@ -108,15 +181,19 @@ absl::StatusOr<ModelConfig> ConfigFromGguf(const GgufFile& file) {
   }
   const std::string arch = architecture + ".";
   ModelConfig out;
-  out.family = "llama";
+  ApplyFamily(*family, out);
   out.architecture = architecture;
   ASSAY_RETURN_IF_ERROR(ReadSizes(file, arch, out));
   ASSAY_ASSIGN_OR_RETURN(const double eps, file.Number(arch + "attention.layer_norm_rms_epsilon"));
   out.rms_eps = static_cast<float>(eps);
   ASSAY_RETURN_IF_ERROR(ReadRope(file, arch, out));
   out.tied = file.Find("output.weight") == nullptr;
-  out.attention_bias = file.Find("blk.0.attn_q.bias") != nullptr;
-  out.mlp_bias = file.Find("blk.0.ffn_gate.bias") != nullptr;
+  if (family->attention_bias == AttentionBias::kAsked) {
+    out.qkv_bias = file.Find("blk.0.attn_q.bias") != nullptr;
+    out.o_bias = file.Find("blk.0.attn_output.bias") != nullptr;
+  }
+  out.mlp_bias = family->mlp_bias && file.Find("blk.0.ffn_gate.bias") != nullptr;
+  out.windows.assign(static_cast<size_t>(out.layers), 0);
   ASSAY_RETURN_IF_ERROR(CheckConfig(out, file.path()));
   return out;
 }

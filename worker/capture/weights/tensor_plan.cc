@@ -17,12 +17,13 @@ void PlanLayer(const ModelConfig& config, int64_t layer, std::vector<PlannedTens
   const uint64_t hidden = size(config.hidden), ffn = size(config.ffn);
   const uint64_t q = size(config.heads * config.head_dim);
   const uint64_t kv = size(config.kv_heads * config.head_dim);
-  const bool attn = config.attention_bias, mlp = config.mlp_bias;
+  const bool qkv = config.qkv_bias, mlp = config.mlp_bias;
+  const bool interleaved = config.gguf_interleaved;
   const Linear linears[] = {
-      {"self_attn.q_proj", "attn_q", q, hidden, attn, true},
-      {"self_attn.k_proj", "attn_k", kv, hidden, attn, true},
-      {"self_attn.v_proj", "attn_v", kv, hidden, attn, false},
-      {"self_attn.o_proj", "attn_output", hidden, q, attn, false},
+      {"self_attn.q_proj", "attn_q", q, hidden, qkv, interleaved},
+      {"self_attn.k_proj", "attn_k", kv, hidden, qkv, interleaved},
+      {"self_attn.v_proj", "attn_v", kv, hidden, qkv, false},
+      {"self_attn.o_proj", "attn_output", hidden, q, config.o_bias, false},
       {"mlp.gate_proj", "ffn_gate", ffn, hidden, mlp, false},
       {"mlp.up_proj", "ffn_up", ffn, hidden, mlp, false},
       {"mlp.down_proj", "ffn_down", hidden, ffn, mlp, false},
@@ -33,6 +34,13 @@ void PlanLayer(const ModelConfig& config, int64_t layer, std::vector<PlannedTens
       {hf + "input_layernorm.weight", gguf + "attn_norm.weight", {hidden}, false, false});
   plan.push_back(
       {hf + "post_attention_layernorm.weight", gguf + "ffn_norm.weight", {hidden}, false, false});
+  if (config.qk_norm) {
+    const uint64_t dim = size(config.head_dim);
+    plan.push_back(
+        {hf + "self_attn.q_norm.weight", gguf + "attn_q_norm.weight", {dim}, false, false});
+    plan.push_back(
+        {hf + "self_attn.k_norm.weight", gguf + "attn_k_norm.weight", {dim}, false, false});
+  }
   for (const Linear& linear : linears) {
     const std::string hf_name = hf + linear.hf, gguf_name = gguf + linear.gguf;
     plan.push_back({hf_name + ".weight",

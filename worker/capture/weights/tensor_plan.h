@@ -16,7 +16,7 @@ struct PlannedTensor {
   std::string gguf_name;
   std::vector<uint64_t> shape;  // [out, in] or [n]
   bool block_linear = false;    // weight of q k v o gate up down
-  bool permuted = false;        // q or k: GGUF interleaves the rows of every head
+  bool permuted = false;        // q or k of a family whose GGUF interleaves the rows of every head
 };
 
 // In checkpoint order: embedding, layers, final norm, head (unless tied).
