@@ -1,7 +1,9 @@
 #include "storage/format/model_files.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
+#include <system_error>
 
 #include "storage/base/files.h"
 #include "storage/base/json_fields.h"
@@ -85,7 +87,41 @@ absl::StatusOr<ModelFiles> ResolveFolder(const std::string& folder) {
   return out;
 }
 
+constexpr std::string_view kSnapshots = "/snapshots/";
+
+// Where the files of a folder may lie; each ends with '/'.
+std::vector<std::string> AllowedFolders(const std::string& root) {
+  std::vector<std::string> out = {root + "/"};
+  const size_t snapshots = (root + "/").rfind(kSnapshots);
+  if (snapshots != std::string::npos) out.push_back(root.substr(0, snapshots) + "/blobs/");
+  return out;
+}
+
 }  // namespace
+
+absl::Status CheckModelLinks(const ModelFiles& files) {
+  if (files.gguf) return absl::OkStatus();
+  std::error_code error;
+  const std::string root = std::filesystem::canonical(files.root, error).string();
+  if (error) return ErrnoError(error.value(), files.root);
+  const std::vector<std::string> allowed = AllowedFolders(root);
+  for (const std::vector<std::string>* names : {&files.weights, &files.others}) {
+    for (const std::string& name : *names) {
+      const std::string path = JoinPath(files.root, name);
+      const std::string target = std::filesystem::canonical(path, error).string();
+      if (error) return ErrnoError(error.value(), path);
+      const bool inside = std::any_of(
+          allowed.begin(), allowed.end(),
+          [&](const std::string& folder) { return target.compare(0, folder.size(), folder) == 0; });
+      if (inside) continue;
+      return InvalidError("PATH_UNSAFE",
+                          path + ": the link leads to " + target +
+                              ", outside the model folder and the blobs of its cache; put the file "
+                              "itself there, or name the folder that holds it");
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<ModelFiles> ResolveModelFiles(const std::string& model_path) {
   if (IsDirectory(model_path)) return ResolveFolder(model_path);

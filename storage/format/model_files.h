@@ -27,6 +27,12 @@ struct ModelFiles {
 // MODEL_INDEX_INVALID, PATH_UNSAFE, FILE_MISSING (a shard that the index names).
 absl::StatusOr<ModelFiles> ResolveModelFiles(const std::string& model_path);
 
+// PATH_UNSAFE naming link and target unless every file of a folder lies, with links followed, in
+// the folder or, when that is a snapshot of a Hugging Face cache (REPO/snapshots/REVISION), in
+// REPO/blobs. For folders that a person names: a folder of links may hold anything. A GGUF file is
+// named itself, so it may be a link.
+absl::Status CheckModelLinks(const ModelFiles& files);
+
 }  // namespace assay
 
 #endif  // ASSAY_STORAGE_FORMAT_MODEL_FILES_H_

@@ -86,6 +86,7 @@ absl::StatusOr<ModelManifest> MakeModelManifest(const std::string& model_path,
   ModelManifest out;
   ASSAY_ASSIGN_OR_RETURN(out.transform, CanonicalTransform(transform));
   ASSAY_ASSIGN_OR_RETURN(const ModelFiles files, ResolveModelFiles(model_path));
+  ASSAY_RETURN_IF_ERROR(CheckModelLinks(files));
   std::vector<std::string> names = files.weights;
   names.insert(names.end(), files.others.begin(), files.others.end());
   std::sort(names.begin(), names.end());

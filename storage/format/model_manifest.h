@@ -39,8 +39,9 @@ absl::StatusOr<ModelManifest> ParseModelManifest(const Json& json, std::string_v
 // Lists and digests a model on disk. A GGUF file gives one entry, its base name. A Hugging Face
 // folder gives config.json, the weight files that belong to the model (those of
 // model.safetensors.index.json when there is one, else every *.safetensors) and, when present, the
-// index, generation_config.json, tokenizer.json, tokenizer_config.json; links are followed.
-// `cache` may be null. MODEL_MISSING, MODEL_UNRECOGNISED.
+// index, generation_config.json, tokenizer.json, tokenizer_config.json; links are followed as far
+// as CheckModelLinks lets them lead. `cache` may be null. MODEL_MISSING, MODEL_UNRECOGNISED,
+// PATH_UNSAFE.
 absl::StatusOr<ModelManifest> MakeModelManifest(const std::string& model_path,
                                                 std::string_view transform, DigestCache* cache);
 

@@ -103,6 +103,45 @@ TEST_F(ModelTest, LinksAreFollowedAndOtherThingsRefused) {
   EXPECT_EQ(PathsOf(Put("x.bin", "GGU")), Paths{"MODEL_UNRECOGNISED"});
 }
 
+// REPO/snapshots/REVISION/FILE -> ../../blobs/DIGEST is how Hugging Face's cache keeps a model.
+TEST_F(ModelTest, LinksOfAFolderStayInsideItsCache) {
+  const std::string repo = JoinPath(dir_, "hub/models--a--b");
+  const std::string snapshot = JoinPath(repo, "snapshots/abc");
+  Put("hub/models--a--b/blobs/1", "{}");
+  Put("hub/models--a--b/blobs/2", "weights");
+  Put("elsewhere", "weights");
+  ASSERT_TRUE(EnsureDirectory(snapshot).ok());
+  const auto link = [&](const std::string& target, const std::string& name) {
+    unlink(JoinPath(snapshot, name).c_str());
+    ASSERT_EQ(symlink(target.c_str(), JoinPath(snapshot, name).c_str()), 0);
+  };
+  link("../../blobs/1", "config.json");
+  link("../../blobs/2", "model.safetensors");
+  const Paths expected = {"config.json", "model.safetensors"};
+  EXPECT_EQ(PathsOf(snapshot), expected);
+  // The folder itself may be named through a link: a person chose it.
+  ASSERT_EQ(symlink(snapshot.c_str(), JoinPath(dir_, "mine").c_str()), 0);
+  EXPECT_EQ(PathsOf(JoinPath(dir_, "mine")), expected);
+
+  link("../../../../elsewhere", "model.safetensors");
+  const absl::Status status = MakeModelManifest(snapshot, "", nullptr).status();
+  EXPECT_EQ(ReasonOf(status), "PATH_UNSAFE");
+  for (const char* part : {"snapshots/abc/model.safetensors", "/elsewhere"})
+    EXPECT_NE(MessageOf(status).find(part), std::string::npos) << status;
+  link("../../blobs/none", "model.safetensors");
+  EXPECT_EQ(PathsOf(snapshot), Paths{"FILE_MISSING"});
+
+  // blobs/ beside a folder that is no snapshot is just another folder.
+  Put("plain/blobs/2", "weights");
+  Put("plain/a/m/config.json", "{}");
+  ASSERT_EQ(symlink("../../blobs/2", JoinPath(dir_, "plain/a/m/model.safetensors").c_str()), 0);
+  EXPECT_EQ(PathsOf(JoinPath(dir_, "plain/a/m")), Paths{"PATH_UNSAFE"});
+  Put("plain/a/m/real", "weights");
+  unlink(JoinPath(dir_, "plain/a/m/model.safetensors").c_str());
+  ASSERT_EQ(symlink("real", JoinPath(dir_, "plain/a/m/model.safetensors").c_str()), 0);
+  EXPECT_EQ(PathsOf(JoinPath(dir_, "plain/a/m")), expected);
+}
+
 TEST_F(ModelTest, ATransformThatDoesNotExistIsToldFromAMissingFile) {
   const std::string path = Put("m.gguf", "GGUFabc");
   for (const char* text : {"@awq", "@rtn", "@gptq:bits=4,group=128"}) {
@@ -185,6 +224,47 @@ TEST_F(CacheTest, RemembersAcrossProcessesAndNoticesChange) {
   PutOld("m", "two", 1'000'000'001);
   EXPECT_EQ(*(*cache)->FileSha256(path), Sha256Hex("two"));
   EXPECT_EQ((*cache)->hashed(), 1u);
+}
+
+// What is remembered is a file, whatever it is called: shards that are links are hashed once, and
+// one that changes, or a link that leads elsewhere, is noticed.
+TEST_F(CacheTest, ShardsAndLinksAreHashedOnceAndChangesNoticed) {
+  const std::string snapshot = JoinPath(dir_, "r/snapshots/x");
+  PutOld("r/blobs/c", "{}");
+  PutOld("r/blobs/i", R"({"weight_map": {"a": "1.safetensors", "b": "2.safetensors"}})");
+  PutOld("r/blobs/1", "first shard");
+  PutOld("r/blobs/2", "second shard");
+  ASSERT_TRUE(EnsureDirectory(snapshot).ok());
+  const std::pair<const char*, const char*> links[] = {{"c", "config.json"},
+                                                       {"i", "model.safetensors.index.json"},
+                                                       {"1", "1.safetensors"},
+                                                       {"2", "2.safetensors"}};
+  for (const auto& [blob, name] : links) {
+    const std::string target = std::string("../../blobs/") + blob;
+    ASSERT_EQ(symlink(target.c_str(), JoinPath(snapshot, name).c_str()), 0);
+  }
+  const std::string store = JoinPath(dir_, "digests.json");
+  const auto digests = [&](uint64_t hashed) {
+    const auto cache = DigestCache::Open(store);  // a new one, as in a new process
+    EXPECT_TRUE(cache.ok());
+    const auto manifest = MakeModelManifest(snapshot, "", cache->get());
+    EXPECT_TRUE(manifest.ok()) << manifest.status();
+    EXPECT_EQ((*cache)->hashed(), hashed);
+    std::vector<std::string> out;
+    for (const ModelFile& file : manifest->files) out.push_back(file.sha256);
+    return out;
+  };
+  const std::vector<std::string> first = digests(4);
+  EXPECT_EQ(first[0], Sha256Hex("first shard"));
+  EXPECT_EQ(digests(0), first);
+  PutOld("r/blobs/2", "second shord", 1'000'000'002);  // as long as before
+  const std::vector<std::string> changed = digests(1);
+  EXPECT_EQ(changed[1], Sha256Hex("second shord"));
+  EXPECT_EQ(changed[0], first[0]);
+  PutOld("r/blobs/3", "third shard");
+  ASSERT_EQ(unlink(JoinPath(snapshot, "1.safetensors").c_str()), 0);
+  ASSERT_EQ(symlink("../../blobs/3", JoinPath(snapshot, "1.safetensors").c_str()), 0);
+  EXPECT_EQ(digests(1)[0], Sha256Hex("third shard"));
 }
 
 TEST_F(CacheTest, FreshFilesAreHashedEachTime) {

@@ -65,7 +65,7 @@ inline constexpr int64_t kModelLayersMax = 4096;
 // v4 and v5 spellings; of a multimodal model the `text_config`, when its model_type is a supported
 // family. Keys that the forward pass has no use for are ignored. UNKNOWN_ARCHITECTURE names what is
 // supported; UNSUPPORTED_MODEL_FEATURE for a known family with a feature that is not built
-// (activation, rope type, quantization_config); FIELD_* (also for keys that contradict each other).
+// (activation, rope type); FIELD_* (also for keys that contradict each other).
 absl::StatusOr<ModelConfig> ConfigFromHf(const Json& config, std::string_view where);
 
 // From the keys under the family's name (`qwen2.*`). Biases, tying and rope_freqs are read off the
