@@ -43,7 +43,9 @@ absl::Status Checkpoint::ReadRows(std::string_view hf_name, uint64_t row_begin, 
                              std::to_string(row_end) + " of " + std::to_string(tensor->rows()));
   }
   const uint64_t cols = tensor->cols();
-  if (tensor->permuted_head_rows == 0) {  // stored rows follow each other
+  if (tensor->packed != nullptr) {
+    tensor->packed->Decode(row_begin, row_end, out);
+  } else if (tensor->permuted_head_rows == 0) {  // stored rows follow each other
     DecodeWeights(tensor->format, tensor->bytes.data() + row_begin * tensor->row_bytes,
                   (row_end - row_begin) * cols, out);
   } else {
@@ -52,6 +54,9 @@ absl::Status Checkpoint::ReadRows(std::string_view hf_name, uint64_t row_begin, 
                     tensor->bytes.data() + StoredRow(*tensor, row) * tensor->row_bytes, cols,
                     out + (row - row_begin) * cols);
     }
+  }
+  if (tensor->scale != 1) {
+    for (uint64_t i = 0; i < (row_end - row_begin) * cols; ++i) out[i] *= tensor->scale;
   }
   if (transform_bits_ == 0 || !tensor->block_linear) return absl::OkStatus();
   const uint64_t group = transform_group_ == 0 ? cols : transform_group_;
@@ -62,12 +67,12 @@ absl::Status Checkpoint::ReadRows(std::string_view hf_name, uint64_t row_begin, 
 
 std::string_view Checkpoint::StorageFormat(std::string_view hf_name) const {
   const auto it = tensors_.find(hf_name);
-  return it == tensors_.end() ? std::string_view() : WeightFormatName(it->second.format);
+  return it == tensors_.end() ? std::string_view() : it->second.format_name();
 }
 
 uint64_t Checkpoint::StorageBytes(std::string_view hf_name) const {
   const auto it = tensors_.find(hf_name);
-  return it == tensors_.end() ? 0 : it->second.bytes.size();
+  return it == tensors_.end() ? 0 : it->second.stored_bytes();
 }
 
 ModelFacts Checkpoint::facts() const {
@@ -83,7 +88,7 @@ ModelFacts Checkpoint::facts() const {
   facts.what_if = transform_bits_ != 0;
   for (const auto& [name, tensor] : tensors_) {
     const uint64_t params = tensor.rows() * tensor.cols();
-    uint64_t bits = tensor.bytes.size() * 8;
+    uint64_t bits = tensor.stored_bytes() * 8;
     if (facts.what_if && tensor.block_linear) {
       const uint64_t group = transform_group_ == 0 ? tensor.cols() : transform_group_;
       const uint64_t scales = params / group;

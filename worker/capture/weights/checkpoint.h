@@ -29,7 +29,8 @@ class Checkpoint {
   // model.safetensors.index.json) and checks that every tensor of the family is there with the
   // right shape and a decodable format. `transform` is "" or "rtn:..." (model_spec.h). Errors:
   // MODEL_MISSING, MODEL_UNRECOGNISED, UNKNOWN_ARCHITECTURE, UNSUPPORTED_MODEL_FEATURE,
-  // UNSUPPORTED_TENSOR_TYPE, TENSOR_MISSING, SHAPE_MISMATCH, TRANSFORM_INVALID, and the readers'.
+  // UNSUPPORTED_TENSOR_TYPE, TENSOR_MISSING, SHAPE_MISMATCH, QUANTIZATION_INVALID,
+  // GPTQ_ZERO_AMBIGUOUS, TRANSFORM_INVALID, and the readers'.
   static absl::StatusOr<std::unique_ptr<Checkpoint>> Open(const std::string& path,
                                                           std::string_view transform);
   ~Checkpoint();
@@ -47,9 +48,11 @@ class Checkpoint {
   absl::Status ReadRows(std::string_view hf_name, uint64_t row_begin, uint64_t row_end,
                         float* out) const;
 
-  // "Q4_1", "BF16", ...; "" for an unknown name. The file's format, whatever the transform.
+  // "Q4_1", "BF16", "GPTQ int4, groups of 128", ...; "" for an unknown name. The file's format,
+  // whatever the transform.
   std::string_view StorageFormat(std::string_view hf_name) const;
-  // Bytes the tensor takes in the file; 0 for an unknown name.
+  // Bytes the tensor takes in the file, its scales, zero points and indices included; 0 for an
+  // unknown name.
   uint64_t StorageBytes(std::string_view hf_name) const;
 
   ModelFacts facts() const;

@@ -9,31 +9,21 @@
 #include "storage/format/model_files.h"
 #include "storage/format/model_spec.h"
 #include "worker/capture/weights/checkpoint.h"
+#include "worker/capture/weights/foreign_formats.h"
 #include "worker/capture/weights/hf_names.h"
+#include "worker/capture/weights/hf_tensors.h"
+#include "worker/capture/weights/load.h"
+#include "worker/capture/weights/packed_open.h"
+#include "worker/capture/weights/quant_config.h"
 #include "worker/capture/weights/tensor_plan.h"
 
 namespace assay {
 namespace {
 
-std::string ShapeText(const std::vector<uint64_t>& shape) {
-  std::string out = "[";
-  for (size_t i = 0; i < shape.size(); ++i) out += (i > 0 ? ", " : "") + std::to_string(shape[i]);
-  return out + "]";
-}
-
 absl::Status Missing(const std::string& file, const std::string& tensor) {
   return NotFoundError("TENSOR_MISSING",
                        file + ": tensor \"" + tensor +
                            "\" is missing; the checkpoint is incomplete, fetch it again");
-}
-
-absl::Status UnsupportedType(const std::string& file, const std::string& tensor,
-                             std::string_view format) {
-  return InvalidError("UNSUPPORTED_TENSOR_TYPE",
-                      file + ": tensor \"" + tensor + "\" is stored as " + std::string(format) +
-                          ", supported are " + std::string(kSupportedWeightFormats) +
-                          "; use a version of the model in one of these, or capture it with "
-                          "another engine");
 }
 
 // A tensor that the plan does not know changes the forward pass in a way that is not built.
@@ -55,6 +45,25 @@ absl::Status CheckShape(const PlannedTensor& planned, const std::vector<uint64_t
                                             "fetch them again");
 }
 
+// Tensors that change nothing: scales of activations, and the zero biases that AutoGPTQ writes.
+bool IsIdle(const std::string& name, const TensorView* view, const QuantConfig& quantization) {
+  if (IsActivationScale(name)) return true;
+  return quantization.method() == "gptq" && view != nullptr && name.ends_with("_proj.bias") &&
+         std::all_of(view->bytes.begin(), view->bytes.end(), [](uint8_t b) { return b == 0; });
+}
+
+// The factor of a whole GGUF tensor: an F32 tensor of one value beside it, 1 when there is none.
+absl::StatusOr<float> ReadGgufScale(const GgufFile& file, const std::string& name) {
+  const GgufTensor* tensor = file.Find(name);
+  if (tensor == nullptr) return 1.0f;
+  if (tensor->type != kGgmlF32 || tensor->elements() != 1) {
+    return InvalidError("QUANTIZATION_INVALID",
+                        file.path() + ": tensor \"" + name +
+                            "\" must be one F32 value; fetch or convert the file again");
+  }
+  return Load<float>(tensor->bytes.data());
+}
+
 }  // namespace
 
 // Fills a Checkpoint; a class so that it can be a friend.
@@ -69,6 +78,10 @@ class CheckpointBuilder {
 
  private:
   absl::Status Add(const PlannedTensor& planned, StoredTensor tensor);
+  // One tensor of a folder, stored under `name` or packed in several; adds their names to `used`.
+  absl::Status AddHf(const PlannedTensor& planned, const std::string& name,
+                     const HfTensors& tensors, const QuantConfig& quantization,
+                     std::set<std::string>& used);
 
   Checkpoint& out_;
 };
@@ -99,9 +112,9 @@ absl::Status CheckpointBuilder::Add(const PlannedTensor& planned, StoredTensor t
   const uint64_t cols = tensor.cols();
   // Blocks run along rows; a vector's rows have one value each, so a quantized vector ends here.
   if (cols % block != 0) {
-    return UnsupportedType(tensor.file, tensor.stored_name,
-                           std::string(WeightFormatName(tensor.format)) + " with rows of " +
-                               std::to_string(cols) + " values");
+    return UnsupportedFormat(tensor.file, tensor.stored_name,
+                             std::string(WeightFormatName(tensor.format)) + " with rows of " +
+                                 std::to_string(cols) + " values");
   }
   tensor.row_bytes = cols / block * WeightBlockBytes(tensor.format);
   if (tensor.bytes.size() / tensor.row_bytes != tensor.rows()) {
@@ -123,7 +136,8 @@ absl::Status CheckpointBuilder::OpenGguf(const std::string& path) {
     const GgufTensor* stored = file->Find(planned.gguf_name);
     if (stored == nullptr) return Missing(path, planned.gguf_name);
     const auto format = FormatOfGgml(stored->type);
-    if (!format) return UnsupportedType(path, planned.gguf_name, FindGgmlType(stored->type)->name);
+    if (!format)
+      return UnsupportedFormat(path, planned.gguf_name, FindGgmlType(stored->type)->name);
     StoredTensor tensor;
     tensor.shape.assign(stored->ne.rbegin(), stored->ne.rend());
     ASSAY_RETURN_IF_ERROR(CheckShape(planned, tensor.shape, planned.gguf_name, path));
@@ -132,8 +146,13 @@ absl::Status CheckpointBuilder::OpenGguf(const std::string& path) {
     tensor.format = *format;
     tensor.bytes = stored->bytes;
     if (planned.permuted) tensor.permuted_head_rows = static_cast<uint64_t>(out_.config_.head_dim);
-    ASSAY_RETURN_IF_ERROR(Add(planned, std::move(tensor)));
     used.insert(planned.gguf_name);
+    if (planned.gguf_name.ends_with(".weight") && tensor.shape.size() == 2) {
+      const std::string stem = planned.gguf_name.substr(0, planned.gguf_name.rfind('.'));
+      ASSAY_ASSIGN_OR_RETURN(tensor.scale, ReadGgufScale(*file, stem + ".scale"));
+      used.insert({stem + ".scale", stem + ".input_scale"});
+    }
+    ASSAY_RETURN_IF_ERROR(Add(planned, std::move(tensor)));
   }
   for (const GgufTensor& tensor : file->tensors()) {
     if (used.count(tensor.name) == 0) return Unknown(path, tensor.name, out_.config_.family);
@@ -146,46 +165,60 @@ absl::Status CheckpointBuilder::OpenHf(const ModelFiles& files) {
   ASSAY_ASSIGN_OR_RETURN(const Json json, ReadJsonFile(config_path));
   ASSAY_ASSIGN_OR_RETURN(out_.config_, ConfigFromHf(json, config_path));
 
-  std::map<std::string, std::shared_ptr<const SafetensorsFile>> open;
-  for (const std::string& name : files.weights) {
-    const std::string path = JoinPath(files.root, name);
-    ASSAY_ASSIGN_OR_RETURN(open[name], SafetensorsFile::Open(path));
-    ASSAY_ASSIGN_OR_RETURN(const uint64_t bytes, FileSize(path));
-    out_.file_bytes_ += bytes;
-    out_.files_.push_back(open[name]);
-  }
-  std::map<std::string, std::string> places;  // tensor -> weight file
-  for (const auto& [tensor, file] : files.weight_map) places[tensor] = file;
-  if (files.weight_map.empty()) {
-    const std::string& only = files.weights.front();
-    for (const TensorView& view : open[only]->tensors()) places[view.name] = only;
-  }
+  // A multimodal configuration may say it of its text part.
+  const bool nested = !json.contains("quantization_config") && json.contains("text_config");
+  ASSAY_ASSIGN_OR_RETURN(const QuantConfig quantization,
+                         QuantConfig::Parse(nested ? json["text_config"] : json, config_path));
+  ASSAY_ASSIGN_OR_RETURN(const HfTensors tensors, HfTensors::Open(files));
+  out_.file_bytes_ = tensors.file_bytes();
+  out_.files_.assign(tensors.files().begin(), tensors.files().end());
 
-  ASSAY_ASSIGN_OR_RETURN(const HfNames names, HfNames::Find(places, files.root));
+  ASSAY_ASSIGN_OR_RETURN(const HfNames names, HfNames::Find(tensors.places(), files.root));
   std::set<std::string> used;
-  for (const PlannedTensor& planned : PlanTensors(out_.config_)) {
-    const std::string name = names.Stored(planned.hf_name);
-    const auto place = places.find(name);
-    if (place == places.end()) return Missing(files.root, name);
-    const SafetensorsFile& file = *open[place->second];
-    if (!file.Has(name)) return Missing(file.path(), name);
-    ASSAY_ASSIGN_OR_RETURN(const TensorView view, file.Find(name));
-    const auto format = FormatOfDType(view.dtype);
-    if (!format) return UnsupportedType(file.path(), name, DTypeName(view.dtype));
-    ASSAY_RETURN_IF_ERROR(CheckShape(planned, view.shape, name, file.path()));
-    StoredTensor tensor;
-    tensor.stored_name = name;
-    tensor.file = file.path();
-    tensor.format = *format;
-    tensor.shape = view.shape;
-    tensor.bytes = view.bytes;
-    ASSAY_RETURN_IF_ERROR(Add(planned, std::move(tensor)));
+  for (const PlannedTensor& planned : PlanTensors(out_.config_))
+    ASSAY_RETURN_IF_ERROR(
+        AddHf(planned, names.Stored(planned.hf_name), tensors, quantization, used));
+  for (const auto& [name, place] : tensors.places()) {
+    if (used.count(name) != 0 || names.Ignored(name, out_.config_.tied) ||
+        IsIdle(name, place.view, quantization)) {
+      continue;
+    }
+    const std::string_view foreign = ForeignFormatOfTensor(name);
+    if (!foreign.empty()) return UnsupportedFormat(place.file, name, foreign);
+    return Unknown(place.file, name, out_.config_.family);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointBuilder::AddHf(const PlannedTensor& planned, const std::string& name,
+                                      const HfTensors& tensors, const QuantConfig& quantization,
+                                      std::set<std::string>& used) {
+  StoredTensor tensor;
+  tensor.stored_name = name;
+  tensor.file = tensors.FileOf(name);
+  const TensorView* view = tensors.Find(name);
+  if (view != nullptr && FormatOfDType(view->dtype)) {
+    ASSAY_RETURN_IF_ERROR(CheckShape(planned, view->shape, name, tensor.file));
+    tensor.format = *FormatOfDType(view->dtype);
+    tensor.shape = view->shape;
+    tensor.bytes = view->bytes;
     used.insert(name);
+    return Add(planned, std::move(tensor));
   }
-  for (const auto& [name, file] : places) {
-    if (used.count(name) == 0 && !names.Ignored(name, out_.config_.tied))
-      return Unknown(JoinPath(files.root, file), name, out_.config_.family);
+  if (planned.shape.size() != 2) {
+    if (view == nullptr) return Missing(tensor.file, name);
+    return UnsupportedFormat(tensor.file, name, DTypeName(view->dtype));
   }
+  const PackedQuery query = {name, planned.shape[0], planned.shape[1], tensor.file};
+  ASSAY_ASSIGN_OR_RETURN(PackedWeight packed,
+                         OpenPackedWeight(quantization, query, [&](std::string_view part) {
+                           return tensors.Find(part);
+                         }));
+  used.insert(packed.used.begin(), packed.used.end());
+  tensor.shape = planned.shape;
+  tensor.block_linear = planned.block_linear;
+  tensor.packed = std::move(packed.tensor);
+  out_.tensors_.emplace(planned.hf_name, std::move(tensor));
   return absl::OkStatus();
 }
 

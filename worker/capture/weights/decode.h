@@ -39,9 +39,6 @@ uint64_t WeightBlockBytes(WeightFormat format);  // bytes per block
 
 std::optional<WeightFormat> FormatOfDType(DType dtype);
 std::optional<WeightFormat> FormatOfGgml(uint32_t ggml_type);
-inline constexpr std::string_view kSupportedWeightFormats =
-    "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, "
-    "MXFP4, NVFP4";
 
 // Decodes `count` values (a multiple of the block) from `bytes` (little-endian, any alignment) to
 // `out`. Every product and sum of a format's formula is rounded to float32 by itself.

@@ -4,12 +4,14 @@
 #define ASSAY_WORKER_CAPTURE_WEIGHTS_STORED_TENSOR_H_
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "worker/capture/weights/decode.h"
+#include "worker/capture/weights/packed_tensor.h"
 
 namespace assay {
 
@@ -23,6 +25,17 @@ struct StoredTensor {
   // Rows of every head interleaved as GGUF's llama converter does: 0 none, else rows per head.
   uint64_t permuted_head_rows = 0;
   bool block_linear = false;  // a transform applies
+  // GGUF's tensor "X.scale" beside "X.weight" (NVFP4): multiplies every value.
+  float scale = 1;
+  // Not null: the rows come from here, and format, bytes and row_bytes say nothing.
+  std::shared_ptr<const PackedTensor> packed;
+
+  std::string_view format_name() const {
+    return packed == nullptr ? WeightFormatName(format) : std::string_view(packed->format());
+  }
+  uint64_t stored_bytes() const {  // scales, zero points and indices included
+    return packed == nullptr ? bytes.size() + (scale == 1 ? 0 : sizeof(scale)) : packed->bytes();
+  }
 
   uint64_t rows() const { return shape.empty() ? 1 : shape[0]; }
   uint64_t cols() const { return shape.size() < 2 ? 1 : shape[1]; }
