@@ -12,13 +12,12 @@ from typing import Any
 
 from ..errors import AssayError
 from .chat import ChatRenderer, find_template
-from .documents import Corpus, Document, cluster_meta, text_properties
+from .documents import Document, cluster_meta, text_properties
 from .inputs import read_input
 from .manifest import Built, build_manifest, suite_files
 from .partition import ANALYSIS, arrange, hold_out
 from .tokenizer_file import load_tokenizer
-from .vocabulary import Vocabulary
-from .windows import bos_rule, select
+from .windows import Selection, bos_rule, select
 
 CLUSTERS_FOR_INTERVALS = 8  # below, Assay states no confidence interval
 NAMED = 10  # documents listed one by one in a note
@@ -72,9 +71,14 @@ def build_suite(options: Options) -> Result:
     strata: dict[str, list[Document]] = {}
     for document in corpus.documents:
         strata.setdefault(document.stratum, []).append(document)
+    if options.contexts is not None and options.contexts < len(strata):
+        raise AssayError(
+            "INPUT_INVALID",
+            f"--contexts {options.contexts}: each of the {len(strata)} strata needs one: {', '.join(strata)}",
+        )
     quotas = None if options.contexts is None else stratum_quotas(list(strata), options.contexts)
     selection = select(strata, quotas, vocabulary, parse, options.context_length, bos)
-    _check_yield(options, strata, quotas, Counter(c.document.stratum for c in selection.contexts))
+    _check_yield(options, selection, quotas)
 
     members: dict[str, list[Document]] = {}
     for document in corpus.documents:
@@ -101,7 +105,7 @@ def build_suite(options: Options) -> Result:
         sentinels=sentinels,
     )
     manifest = build_manifest(built)
-    return Result(manifest, suite_files(manifest, order), built, _warnings(options, built, vocabulary, corpus))
+    return Result(manifest, suite_files(manifest, order), built, _warnings(options, built, renderer.spelled))
 
 
 def stratum_quotas(strata: list[str], contexts: int) -> dict[str, int]:
@@ -109,32 +113,36 @@ def stratum_quotas(strata: list[str], contexts: int) -> dict[str, int]:
     return {stratum: share + (place < extra) for place, stratum in enumerate(strata)}
 
 
-def _check_yield(
-    options: Options, strata: dict[str, list[Document]], quotas: dict[str, int] | None, got: Counter[str]
-) -> None:
+def _check_yield(options: Options, selection: Selection, quotas: dict[str, int] | None) -> None:
+    """PANEL_TOO_SHORT names the stratum that gives nothing, or fewer contexts than asked."""
     length = options.context_length
+    got = Counter(context.document.stratum for context in selection.contexts)
     if not got:
+        longest = max(selection.accounts, key=lambda account: account.tokens)
         raise AssayError(
             "PANEL_TOO_SHORT",
-            f"{options.input}: no document holds {length} tokens, so there is no context; take longer texts or "
-            "a smaller --context-length",
+            f"{options.input}: no document gives a context of {length} tokens (the longest, {longest.document.where}, "
+            f"has {longest.tokens}); take longer texts or a smaller --context-length",
         )
-    for stratum, documents in strata.items():
+    for stratum in dict.fromkeys(account.document.stratum for account in selection.accounts):
         wanted = 1 if quotas is None else quotas[stratum]
         if got[stratum] >= wanted or options.allow_shortfall:
             continue
+        tokens = [account.tokens for account in selection.accounts if account.document.stratum == stratum]
         raise AssayError(
             "PANEL_TOO_SHORT",
-            f"{options.input}: stratum {stratum!r} gives {got[stratum]} contexts of {length} tokens from "
-            f"{len(documents)} documents, {wanted} {'is' if wanted == 1 else 'are'} needed; add text, take a smaller --context-length"
+            f"{options.input}: stratum {stratum!r} gives {got[stratum]} of {wanted} contexts of {length} tokens "
+            f"({len(tokens)} documents, the longest of {max(tokens)} tokens); add text, take a smaller --context-length"
             f"{'' if quotas is None else ' or fewer --contexts'}, or accept it with --allow-shortfall",
         )
 
 
-def _warnings(options: Options, built: Built, vocabulary: Vocabulary, corpus: Corpus) -> list[str]:
+def _warnings(options: Options, built: Built, spelled: list[str]) -> list[str]:
     """Everything that a reader of the numbers should know, in the order of the steps."""
-    facts, bos = built.facts, built.bos
+    facts, bos, corpus = built.facts, built.bos, built.corpus
     out = [*facts.warnings, *corpus.notes, *text_properties(corpus.documents)[1]]
+    if spelled:
+        out.append(f"messages of {len(spelled)} chats spell special tokens, which become those tokens: {spelled[0]}")
     if facts.model_context_length and options.context_length > facts.model_context_length:
         out.append(
             f"contexts of {options.context_length} tokens are longer than the model's {facts.model_context_length}"

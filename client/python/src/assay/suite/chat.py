@@ -44,6 +44,7 @@ class ChatRenderer:
         self.day = day
         self.parse_special = parse_special
         self.compiled: Any = None
+        self.spelled: list[str] = []  # messages whose own words spell a special token, which then is one
 
     def __call__(self, messages: Any, where: str) -> str:
         if not isinstance(messages, list) or not messages or not all(isinstance(item, dict) for item in messages):
@@ -61,6 +62,9 @@ class ChatRenderer:
                 f"{where}: holds messages; the marks of a chat template are special tokens, so "
                 "--special literal would spell them out: use --special parse",
             )
+        contents = [item["content"] for item in messages if isinstance(item.get("content"), str)]
+        if any(special in content for content in contents for special in self.facts.special_texts):
+            self.spelled.append(where)
         try:
             if self.compiled is None:
                 self.compiled = self._compile(self.template.source)

@@ -150,6 +150,7 @@ def _facts(metadata: Metadata, details: dict[str, Any], default_bos: bool) -> Fa
         config_sha256=digest,
         chat_template=metadata.get("tokenizer.chat_template"),
         special_ids=frozenset(number for number, kind in enumerate(types) if kind == CONTROL),
+        special_texts=tuple(piece for piece, kind in zip(pieces, types) if kind == CONTROL),
         unknown_id=token("unknown")[0],
         details=details,
     )

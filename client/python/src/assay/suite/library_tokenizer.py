@@ -89,6 +89,7 @@ def load_tokenizer_json(path: Path, bos_token: str | None, config: Path | None) 
         config_sha256=sha256_file(config_path) if config_path.is_file() else None,
         chat_template=_template(path, beside),
         special_ids=frozenset(number for number, token in added.items() if token.special),
+        special_texts=tuple(token.content for token in added.values() if token.special),
         unknown_id=_unknown(tokenizer),
         details={"model": type(tokenizer.model).__name__},
         warnings=tuple(warnings),

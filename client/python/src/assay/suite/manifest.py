@@ -56,7 +56,7 @@ def suite_digest(rows: list[dict[str, Any]]) -> str:
     return sha256_bytes("".join(row["token_sha256"] for row in rows).encode("ascii"))
 
 
-def _row(built: Built, place: int, context: Context) -> dict[str, Any]:
+def _row(built: Built, place: int, context: Context, parts: int) -> dict[str, Any]:
     row: dict[str, Any] = {
         "index": place,
         "stratum": context.document.stratum,
@@ -70,19 +70,19 @@ def _row(built: Built, place: int, context: Context) -> dict[str, Any]:
         "partition": built.partition[context.document.cluster],
         "sentinel": place in built.sentinels,
     }
-    if context.document.where != context.document.cluster:
+    if parts > 1:
         row["source_part"] = context.document.where
     return row
 
 
 def build_manifest(built: Built) -> dict[str, Any]:
     facts, length = built.facts, built.length
-    rows = [_row(built, place, context) for place, context in enumerate(built.order)]
     labels = [ANALYSIS, *built.shares]
-    in_partition = Counter(row["partition"] for row in rows)
     members: dict[str, list[Document]] = {}
     for document in built.corpus.documents:
         members.setdefault(document.cluster, []).append(document)
+    rows = [_row(built, place, c, len(members[c.document.cluster])) for place, c in enumerate(built.order)]
+    in_partition = Counter(row["partition"] for row in rows)
 
     manifest: dict[str, Any] = {
         "schema": SCHEMA,

@@ -38,6 +38,7 @@ class Facts:
     chat_template: str | None = None
     special_ids: frozenset[int] = frozenset()
     """Control tokens: with --special literal their text is ordinary text."""
+    special_texts: tuple[str, ...] = ()
     unknown_id: int | None = None
     details: dict[str, Any] = field(default_factory=dict)
     """Model, pre-tokenizer and expressions, digest of the vocabulary: goes into the manifest."""
