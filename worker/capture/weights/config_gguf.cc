@@ -108,9 +108,9 @@ absl::Status ReadDivisors(const GgufFile& file, ModelConfig& out) {
   return absl::OkStatus();
 }
 
-// llama.cpp's yarn is transformers' with the attention factor of the scaling factor alone. Keys
-// that change it have had different meanings over time, so they are refused unless they change
-// nothing.
+// llama.cpp's yarn is transformers' with the attention factor of the scaling factor alone. The keys
+// that would change it are refused unless they change nothing: its converter writes there what its
+// engine does not read so.
 absl::Status ReadYarn(const GgufFile& file, const std::string& arch, ModelConfig& out) {
   const std::string scaling = arch + "rope.scaling.";
   const std::pair<const char*, double> neutral[] = {{"attn_factor", 1},
