@@ -13,6 +13,7 @@ void AddAllCommands(CLI::App& app, CliContext& context) {
   AddCaptureCommand(app, context);
   AddReplayCommand(app, context);
   AddLogitsCommand(app, context);
+  AddDatasetCommand(app, context);
   AddReportCommand(app, context);
   AddReceiptCommand(app, context);
   AddVerifyCommand(app, context);

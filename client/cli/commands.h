@@ -14,6 +14,7 @@ void AddRunsCommand(CLI::App& app, CliContext& context);
 void AddCancelCommand(CLI::App& app, CliContext& context);
 void AddSuiteCommand(CLI::App& app, CliContext& context);
 void AddSuiteImportCommand(CLI::App& suite, CliContext& context);  // below "suite"
+void AddDatasetCommand(CLI::App& app, CliContext& context);
 void AddLogitsCommand(CLI::App& app, CliContext& context);
 void AddModelCommand(CLI::App& app, CliContext& context);
 void AddCaptureCommand(CLI::App& app, CliContext& context);

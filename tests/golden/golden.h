@@ -42,6 +42,7 @@ int RunQf(const Options& options);
 int RunSmollm2(const Options& options);
 int RunArch(const Options& options);
 int RunLlamacpp(const Options& options);
+int RunDataset(const Options& options);
 
 // Values of a tensor as doubles (F64, F32, BF16) or int64 (I64, I32). Fails the program's case by
 // an error that names file and tensor.

@@ -109,7 +109,8 @@ int main(int argc, char** argv) {
       {"qf", assay::golden::RunQf},
       {"smollm2", assay::golden::RunSmollm2},
       {"arch", assay::golden::RunArch},
-      {"llamacpp", assay::golden::RunLlamacpp}};
+      {"llamacpp", assay::golden::RunLlamacpp},
+      {"fidelity-dataset", assay::golden::RunDataset}};
   if (argc < 3 || kinds.count(argv[1]) == 0) return Usage();
   Options options;
   options.dir = argv[2];

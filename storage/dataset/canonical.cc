@@ -1,0 +1,75 @@
+#include "storage/dataset/canonical.h"
+
+#include <cstdio>
+#include <map>
+
+#include "storage/base/digest.h"
+#include "storage/base/number_format.h"
+
+namespace assay {
+namespace {
+
+void AppendString(std::string_view text, std::string* out) {
+  constexpr std::string_view kFrom = "\"\\\n\r\t\b\f", kTo = "\"\\nrtbf";
+  *out += '"';
+  for (const char c : text) {
+    const size_t at = kFrom.find(c);
+    if (at != std::string_view::npos) {
+      *out += '\\';
+      *out += kTo[at];
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      char unit[8];
+      snprintf(unit, sizeof unit, "\\u%04x", static_cast<unsigned>(static_cast<unsigned char>(c)));
+      *out += unit;
+    } else {
+      *out += c;
+    }
+  }
+  *out += '"';
+}
+
+void Append(const Json& value, std::string* out) {
+  if (value.is_object()) {
+    std::map<std::string, const Json*> members;  // byte order of UTF-8 is code-point order
+    for (const auto& [key, member] : value.items()) members[key] = &member;
+    *out += '{';
+    const char* separator = "";
+    for (const auto& [key, member] : members) {
+      *out += separator;
+      separator = ",";
+      AppendString(key, out);
+      *out += ':';
+      Append(*member, out);
+    }
+    *out += '}';
+  } else if (value.is_array()) {
+    *out += '[';
+    for (size_t i = 0; i < value.size(); ++i) {
+      if (i > 0) *out += ',';
+      Append(value[i], out);
+    }
+    *out += ']';
+  } else if (value.is_string()) {
+    AppendString(value.get_ref<const std::string&>(), out);
+  } else if (value.is_number_float()) {
+    *out += PythonFloat(value.get<double>());
+  } else {
+    *out += value.dump();  // integers, booleans, null
+  }
+}
+
+}  // namespace
+
+std::string DatasetCanonicalJson(const Json& value) {
+  std::string out;
+  Append(value, &out);
+  return out;
+}
+
+std::string DatasetSeal(const Json& document, std::string_view field) {
+  Json copy = document;
+  copy[std::string(field)] = "";
+  return Sha256Hex(DatasetCanonicalJson(copy));
+}
+
+}  // namespace assay

@@ -1,0 +1,43 @@
+"""Files in the layout of vLLM's hidden-state extractor, of the model in ./model over ./suite, from the numpy engine of the guides:
+extracted/ for all contexts, extracted-again/ for the sentinels. States before the final norm, bfloat16, one layer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import my_engine
+import numpy as np
+import safetensors
+
+import assay
+
+
+def bfloat16(values: np.ndarray) -> bytes:
+    """Rounded by adding half of the last place that is kept; ties do not matter here."""
+    bits = values.astype("<f4").view("<u4")
+    return ((bits + 0x8000) >> 16).astype("<u2").tobytes()
+
+
+def write(folder: Path, name: str, tokens: tuple[int, ...], states: np.ndarray) -> None:
+    folder.mkdir(exist_ok=True)
+    ids = np.array(tokens, dtype="<i8")
+    tensors = {
+        "hidden_states": {"dtype": "bfloat16", "shape": [states.shape[0], 1, states.shape[1]], "data": bfloat16(states)},
+        "token_ids": {"dtype": "int64", "shape": [len(tokens)], "data": ids.tobytes()},
+    }
+    safetensors.serialize_file(tensors, folder / f"{name}.safetensors")
+
+
+def main() -> None:
+    model = my_engine.Model("model")
+    for context in assay.load_suite("suite"):
+        states = model.before_final_norm(context.tokens)
+        write(Path("extracted"), f"{7919 * (context.index + 1) % 1000}-request", context.tokens, states)
+        if context.sentinel:
+            noise = np.random.default_rng(context.index).standard_normal(states.shape) * 1e-3
+            write(Path("extracted-again"), f"again-{context.index}", context.tokens, states + noise)
+    write(Path("extracted"), "warm-up", (1, 2, 3), model.before_final_norm((1, 2, 3)))
+
+
+if __name__ == "__main__":
+    main()
