@@ -14,9 +14,9 @@ namespace assay {
 namespace {
 
 constexpr size_t kLabelMax = 128;
-constexpr std::array<std::string_view, 6> kReserved = {kSummaryFile,         kSummaryCsvFile,
-                                                       kSummaryMarkdownFile, kPublicKeyFile,
-                                                       kVerifyTextFile,      kReplacedFolder};
+constexpr std::array<std::string_view, 7> kReserved = {
+    kSummaryFile,    kSummaryCsvFile, kSummaryMarkdownFile, kPublicKeyFile,
+    kVerifyTextFile, kReplacedFolder, kIndexPageFile};
 
 absl::Status WriteArrays(const std::string& folder, const PositionArrays& arrays) {
   ASSAY_RETURN_IF_ERROR(EnsureDirectory(folder));

@@ -26,6 +26,9 @@ inline constexpr std::string_view kSummaryCsvFile = "summary.csv";
 inline constexpr std::string_view kSummaryMarkdownFile = "summary.md";
 inline constexpr std::string_view kPublicKeyFile = "key.pub";
 inline constexpr std::string_view kVerifyTextFile = "VERIFY.md";
+// Pages for people (client/html), made from the files above: OUT/index.html, OUT/LABEL/report.html.
+inline constexpr std::string_view kIndexPageFile = "index.html";
+inline constexpr std::string_view kCandidatePageFile = "report.html";
 // Where results that were replaced are kept: replaced/LABEL-<12 digits of its report>.
 inline constexpr std::string_view kReplacedFolder = "replaced";
 

@@ -1,4 +1,4 @@
-// Figures as people read them. Internal to storage/report.
+// Figures as people read them. Internal to storage/report and client/html.
 
 #ifndef ASSAY_STORAGE_REPORT_SUMMARY_CELLS_H_
 #define ASSAY_STORAGE_REPORT_SUMMARY_CELLS_H_

@@ -1,5 +1,5 @@
-// The forms in which a summary is shown. Internal to storage/report; all read the summary's JSON,
-// so that summary.json holds whatever they show.
+// The forms in which a summary is shown. Internal to storage/report and client/html; all read the
+// summary's JSON, so that summary.json holds whatever they show.
 
 #ifndef ASSAY_STORAGE_REPORT_SUMMARY_TEXT_H_
 #define ASSAY_STORAGE_REPORT_SUMMARY_TEXT_H_

@@ -27,8 +27,9 @@ worker/capture: storage/base storage/format worker/capture/weights worker/collec
 worker/rank: storage/base storage/format worker/replay worker/capture worker/collective
 worker/group: storage worker/rank worker/capture/weights worker/replay
 worker/agent: storage worker/group worker/rank/protocol.h client/lib assay/v1
+client/html: storage
 client/lib: storage worker/group assay/v1
-client/cli: storage worker/group client/lib
+client/cli: storage worker/group worker/capture/weights client/lib client/html
 TABLE
 }
 
