@@ -5,27 +5,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import ml_dtypes
 import my_engine
 import numpy as np
-import safetensors
+from safetensors.numpy import save_file
 
 import assay
 
 
-def bfloat16(values: np.ndarray) -> bytes:
-    """Rounded by adding half of the last place that is kept; ties do not matter here."""
-    bits = values.astype("<f4").view("<u4")
-    return ((bits + 0x8000) >> 16).astype("<u2").tobytes()
-
-
 def write(folder: Path, name: str, tokens: tuple[int, ...], states: np.ndarray) -> None:
     folder.mkdir(exist_ok=True)
-    ids = np.array(tokens, dtype="<i8")
-    tensors = {
-        "hidden_states": {"dtype": "bfloat16", "shape": [states.shape[0], 1, states.shape[1]], "data": bfloat16(states)},
-        "token_ids": {"dtype": "int64", "shape": [len(tokens)], "data": ids.tobytes()},
-    }
-    safetensors.serialize_file(tensors, folder / f"{name}.safetensors")
+    bfloat16 = states[:, None, :].astype(np.float32).astype(ml_dtypes.bfloat16)
+    save_file({"hidden_states": bfloat16, "token_ids": np.array(tokens, np.int64)}, folder / f"{name}.safetensors")
 
 
 def main() -> None:

@@ -36,6 +36,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _progress(done: int, total: int) -> None:
+    if sys.stderr.isatty():
+        print(f"\rcontext {done} of {total}", end="\n" if done == total else "", file=sys.stderr, flush=True)
+    elif done % 100 == 0 or done == total:
+        print(f"context {done} of {total}", file=sys.stderr)
+
+
 def _run(args: argparse.Namespace) -> None:
     try:
         layer_ids = [int(part) for part in args.layer_ids.split(",")] if args.layer_ids else None
@@ -55,7 +62,7 @@ def _run(args: argparse.Namespace) -> None:
         stack=stack,
         store=args.store,
         filter=args.filter,
-        progress=lambda done, total: print(f"\rcontext {done} of {total}", end="\n" if done == total else "", file=sys.stderr),
+        progress=_progress,
     )
     for path in unused:
         print(f"note: {path.name} belongs to no context of the suite", file=sys.stderr)
