@@ -41,6 +41,7 @@ int RunMetric(const Options& options);
 int RunQf(const Options& options);
 int RunSmollm2(const Options& options);
 int RunArch(const Options& options);
+int RunWeights(const Options& options);
 int RunLlamacpp(const Options& options);
 int RunDataset(const Options& options);
 
