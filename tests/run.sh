@@ -3,7 +3,7 @@
 # of the tree's own rules. Ends with `N passed, N failed` over everything.
 #
 #   tests/run.sh [PHASE...]      default: all of them, in this order:
-#     install build model checks ctest python golden metrics tidy
+#     install build model checks ctest python guides golden metrics tidy
 #   Not among them, since it builds a second copy of the tree: mutants
 #
 # ASSAY_PRESET=asan-ubsan runs against another build preset. ASSAY_SMOLLM2_GGUF names a copy of the model you have.
@@ -15,7 +15,7 @@ PRESET=${ASSAY_PRESET:-release}
 BUILD=$ROOT/build/$PRESET
 export ASSAY_BUILD_DIR=$BUILD ASSAY_BIN_DIR=$BUILD/bin
 LOGS=$ROOT/build/test-logs
-ALL=(install build model checks ctest python golden metrics tidy)
+ALL=(install build model checks ctest python guides golden metrics tidy)
 
 passed=0
 failed=0
@@ -64,6 +64,8 @@ phase_model() {
 phase_ctest() { counted ctest tests/ctest.sh "$BUILD"; }
 
 phase_python() { counted python tests/python.sh; }
+
+phase_guides() { counted guides tests/guides/run.sh; }
 
 phase_checks() {
   local check
