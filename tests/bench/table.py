@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tempfile
 
+import rows_decode
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LARGE_VOCAB, LARGE_HIDDEN = 248_320, 5_120
 GIB = 1 << 30
@@ -154,7 +156,7 @@ ROWS = [
      lambda b: memory(b.model_peaks()["capture"], {})),
     ("replay-memory", "peak memory of a rank that replays SmolLM2 / 1.5 GiB", "<=", 1.0,
      lambda b: memory(b.model_peaks()["replay"], {})),
-]
+] + rows_decode.rows()
 
 
 def of(result, key):

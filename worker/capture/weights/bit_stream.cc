@@ -1,27 +1,42 @@
 #include "worker/capture/weights/bit_stream.h"
 
 #include <cstring>
+#include <utility>
 
 namespace assay {
 namespace {
 
-// Eight values lie in `kBits` whole bytes.
+// The eight values of kBits bytes as bytes, first value lowest. Written out, since vectors of
+// 64-bit shifts are slower than the shifts.
+template <int kBits, int... kIndex>
+uint64_t SpreadToBytes(uint64_t packed, std::integer_sequence<int, kIndex...>) {
+  constexpr uint64_t kMask = (uint64_t{1} << kBits) - 1;
+  return ((((packed >> (kIndex * kBits)) & kMask) << (8 * kIndex)) | ...);
+}
+
+// Eight values lie in kBits whole bytes; conversion to float is a loop of its own, which becomes
+// vectors.
 template <int kBits>
 void Unpack(const uint8_t* bytes, uint64_t count, float* out) {
-  constexpr uint64_t kMask = (uint64_t{1} << kBits) - 1;
-  const auto eight = [](uint64_t packed, uint64_t n, float* to) {
-    for (uint64_t k = 0; k < n; ++k) {
-      to[k] = static_cast<float>(static_cast<int32_t>((packed >> (k * kBits)) & kMask));
+  constexpr uint64_t kPiece = 512;
+  uint8_t values[kPiece];
+  while (count > 0) {
+    const uint64_t now = count < kPiece ? count : kPiece;
+    for (uint64_t i = 0; i < now; i += 8, bytes += kBits) {
+      const uint64_t left = now - i < 8 ? now - i : 8;
+      uint64_t packed = 0;
+      if (left == 8) {
+        std::memcpy(&packed, bytes, kBits);
+      } else {
+        std::memcpy(&packed, bytes, (left * kBits + 7) / 8);
+      }
+      packed = SpreadToBytes<kBits>(packed, std::make_integer_sequence<int, 8>());
+      std::memcpy(values + i, &packed, 8);
     }
-  };
-  for (; count >= 8; count -= 8, bytes += kBits, out += 8) {
-    uint64_t packed = 0;
-    std::memcpy(&packed, bytes, kBits);
-    eight(packed, 8, out);
+    for (uint64_t i = 0; i < now; ++i) out[i] = static_cast<float>(values[i]);
+    count -= now;
+    out += now;
   }
-  uint64_t packed = 0;
-  std::memcpy(&packed, bytes, (count * kBits + 7) / 8);
-  eight(packed, count, out);
 }
 
 // The usual widths, written so that the compiler makes vectors of them.

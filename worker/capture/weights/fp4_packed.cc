@@ -25,10 +25,8 @@ class Fp4Packed : public PackedTensor {
     std::vector<float> scales(scales_.groups());
     for (uint64_t row = row_begin; row < row_end; ++row, out += cols_) {
       const uint8_t* in = codes_.bytes.data() + row * (cols_ / 2);
-      for (uint64_t i = 0; i < cols_ / 2; ++i) {
-        out[2 * i] = E2M1ToFloat(in[i] & 15);
-        out[2 * i + 1] = E2M1ToFloat(in[i] >> 4);
-      }
+      for (uint64_t i = 0; i < cols_ / 2; ++i)
+        std::memcpy(out + 2 * i, kE2M1Pairs[in[i]].data(), 2 * sizeof(float));
       scales_.Row(row, scales.data());
       for (float& scale : scales) scale = GroupScale(scale);
       ScaleRow(scales.data(), scales_.group_cols(), cols_, out);

@@ -39,7 +39,7 @@ class PlainQuantized : public PackedTensor {
     if (codes_.dtype == DType::kI8) {
       for (uint64_t i = 0; i < cols_; ++i) out[i] = static_cast<float>(static_cast<int8_t>(in[i]));
     } else {
-      for (uint64_t i = 0; i < cols_; ++i) out[i] = E4M3ToFloat(in[i]);
+      for (uint64_t i = 0; i < cols_; ++i) out[i] = kE4M3[in[i]];
     }
   }
 

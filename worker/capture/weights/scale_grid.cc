@@ -43,7 +43,7 @@ void ScaleGrid::Row(uint64_t row, float* out) const {
   const uint64_t first = row / block_.rows * groups_;
   const uint8_t* bytes = view_.bytes.data() + first * DTypeBytes(view_.dtype);
   if (view_.dtype == DType::kF8E4M3) {
-    for (uint64_t g = 0; g < groups_; ++g) out[g] = E4M3ToFloat(bytes[g]);
+    for (uint64_t g = 0; g < groups_; ++g) out[g] = kE4M3[bytes[g]];
   } else if (view_.dtype == DType::kU8) {
     for (uint64_t g = 0; g < groups_; ++g) out[g] = E8M0ToFloat(bytes[g]);
   } else {
