@@ -71,7 +71,7 @@ follow() {
   check
 }
 
-[ $# -gt 0 ] || set -- gguf own-captures vllm slurm sharing
+[ $# -gt 0 ] || set -- gguf panel own-captures vllm slurm sharing
 for guide in "$@"; do
   [ -f "$ROOT/docs/guides/$guide.md" ] && [ -f "$ROOT/tests/guides/$guide.sh" ] || die "there is no guide '$guide'"
   echo "== docs/guides/$guide.md"

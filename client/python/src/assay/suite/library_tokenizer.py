@@ -67,7 +67,8 @@ def load_tokenizer_json(path: Path, bos_token: str | None, config: Path | None) 
     if isinstance(said, bool) and said != adds:
         warnings.append(
             f"tokenizer_config.json says add_bos_token {str(said).lower()}, the post-processor of tokenizer.json "
-            f"{'adds' if adds else 'does not add'} BOS; --bos auto follows tokenizer_config.json, as transformers does"
+            f"{'adds' if adds else 'does not add'} BOS; --bos auto follows tokenizer_config.json, as most models do in "
+            "transformers"
         )
         adds, source = said and bos_id is not None, "add_bos_token of tokenizer_config.json"
     added = tokenizer.get_added_tokens_decoder()
