@@ -1,9 +1,14 @@
 // assay dataset: fidelity datasets as published, checked and compared.
 
 #include <memory>
+#include <thread>
 
 #include "client/cli/commands.h"
 #include "fmt/format.h"
+#include "storage/base/files.h"
+#include "storage/base/macros.h"
+#include "storage/base/status.h"
+#include "storage/dataset/compare.h"
 #include "storage/dataset/verify.h"
 
 namespace assay {
@@ -47,19 +52,110 @@ absl::StatusOr<int> RunVerify(DatasetCommand command, CliContext& context) {
   text += FindingLines("warning", verdict.findings.warnings);
   text += refused ? fmt::format("REFUSED: {} has {} errors and {} warnings", command.dir,
                                 verdict.findings.errors.size(), verdict.findings.warnings.size())
-                  : fmt::format("VALID: {}, dataset_sha256 {}{}", command.dir,
-                                DatasetText(DatasetMember(verdict.manifest, {"dataset_sha256"})),
-                                verdict.findings.warnings.empty() ? "" : ", with warnings");
+                  : fmt::format(
+                        "VALID: {}, dataset_sha256 {}{}", command.dir,
+                        DatasetText(DatasetMember(verdict.documents.manifest, {"dataset_sha256"})),
+                        verdict.findings.warnings.empty() ? "" : ", with warnings");
   context.PrintJson(json);
   context.Print(text);
   return refused ? kExitVerificationFailed : kExitSuccess;
 }
 
+struct CompareCommand {
+  std::string reference, candidate, out, head;
+  int64_t vocab_chunk = 0;
+  DatasetCompareOptions options;
+};
+
+std::string ComparisonText(const Json& summary) {
+  const Json& kl = summary["kl"];
+  std::string disclosures;
+  for (const Json& code : summary["disclosures"]) disclosures += " " + code.get<std::string>();
+  return fmt::format(
+      "{} ({}): mean KLD {:.9g} nats, median {:.6g}, 99 % {:.6g}, 99.9 % {:.6g}, max {:.6g}\n"
+      "same top {:.4f} %, {} positions{}, {}, {}{}\ndisclosures:{}",
+      summary["comparison_kind"].get<std::string>(), summary["class"].get<std::string>(),
+      kl["mean"].get<double>(), kl["median"].get<double>(), kl["p99"].get<double>(),
+      kl["p99_9"].get<double>(), kl["max"].get<double>(),
+      100 * summary["top1_agreement"].get<double>(), summary["scored_positions"].get<size_t>(),
+      summary["computed"].get<bool>() ? "" : " (proven by digests)",
+      summary["stack_relation"].get<std::string>(), summary["head_policy"].get<std::string>(),
+      summary["usable_as_floor"].get<bool>() ? ", usable as a noise floor" : "", disclosures);
+}
+
+absl::StatusOr<int> RunCompare(CompareCommand command, CliContext& context) {
+  if (command.vocab_chunk > 0) command.options.vocab_chunk = command.vocab_chunk;
+  if (!command.head.empty()) command.options.head = command.head;
+  if (command.options.threads == 0) {
+    command.options.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  }
+  const DatasetComparison result =
+      CompareDatasets(command.reference, command.candidate, command.options);
+  if (result.relation.refusal) {
+    const DatasetRefusal& refusal = *result.relation.refusal;
+    return PreconditionError("DATASETS_NOT_COMPARABLE",
+                             "gate " + refusal.gate + ", " + refusal.code + ": " + refusal.message);
+  }
+  if (!command.out.empty()) {
+    ASSAY_RETURN_IF_ERROR(EnsureDirectory(command.out));
+    ASSAY_RETURN_IF_ERROR(
+        WriteFileAtomic(JoinPath(command.out, "tokenwise-kld.npy"), TokenwiseNpy(result.windows)));
+    ASSAY_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(command.out, "comparison.json"),
+                                          PythonPrettyJson(result.summary) + "\n"));
+  }
+  context.PrintJson(result.summary);
+  context.Print(ComparisonText(result.summary));
+  return kExitSuccess;
+}
+
+void AddDatasetCompare(CLI::App& dataset, CliContext& context) {
+  auto command = std::make_shared<CompareCommand>();
+  command->options.threads = 0;
+  CLI::App* compare = AddCommand(
+      dataset, context, "compare",
+      "Compare a candidate dataset with its reference by the published gates and estimator "
+      "(float32 products, float64 softmax). Both are verified first. Products take a plain loop: "
+      "for "
+      "large heads, assay replay is many times as fast",
+      "  assay dataset compare glm53-root glm53-k6 --out comparison\n"
+      "  assay dataset compare root rerun --self-compare\n");
+  compare->add_option("REFERENCE", command->reference, "Dataset folder of the reference")
+      ->required();
+  compare->add_option("CANDIDATE", command->candidate, "Dataset folder of the candidate")
+      ->required();
+  compare->add_option("--out", command->out, "Folder for comparison.json and tokenwise-kld.npy");
+  DatasetCompareOptions* options = &command->options;
+  compare->add_flag("--own-heads", options->own_heads, "Each side through its own head");
+  compare->add_flag("--disclose-head-substitution", options->disclose_head_substitution,
+                    "Other heads: both sides through the reference's; the result says so");
+  compare->add_option("--head", command->head, "Head file, where the payload was not shipped");
+  compare->add_flag("--allow-cross-lane", options->allow_cross_lane,
+                    "Accept captures of different engines; the result is advisory");
+  compare->add_flag("--allow-partial", options->allow_partial,
+                    "Compare the records that both hold");
+  compare->add_flag("--self-compare", options->self_compare, "Refuse anything but a reproduction");
+  compare->add_flag("--force-compute", options->force_compute,
+                    "Compute a reproduction too; every value must be exactly 0");
+  compare
+      ->add_option("--vocab-chunk", command->vocab_chunk,
+                   "Columns at a time (0: all); changes no result")
+      ->check(CLI::Range(0, 1 << 30));
+  compare
+      ->add_option("--position-block", options->position_block, "Rows at a time; changes no result")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  compare->add_option("--threads", options->threads, "Threads (0: all CPUs); changes no result")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  OnRun(compare, context, [command, &context] { return RunCompare(*command, context); });
+}
+
 }  // namespace
 
 void AddDatasetCommand(CLI::App& app, CliContext& context) {
-  CLI::App* dataset = AddGroup(app, "dataset", "Check fidelity datasets as published",
-                               "  assay dataset verify glm53-root\n");
+  CLI::App* dataset = AddGroup(app, "dataset", "Check and compare fidelity datasets as published",
+                               "  assay dataset verify glm53-root\n"
+                               "  assay dataset compare glm53-root glm53-k6\n");
   auto command = std::make_shared<DatasetCommand>();
   CLI::App* verify = AddCommand(*dataset, context, "verify",
                                 "Check every seal, digest and rule of a dataset folder: one line "
@@ -75,6 +171,7 @@ void AddDatasetCommand(CLI::App& app, CliContext& context) {
   verify->add_flag("--no-verify-tensors", command->no_tensors, "Do not read the tensors");
   verify->add_flag("--strict", command->strict, "Refuse on warnings too");
   OnRun(verify, context, [command, &context] { return RunVerify(*command, context); });
+  AddDatasetCompare(*dataset, context);
 }
 
 }  // namespace assay

@@ -17,6 +17,11 @@ namespace assay {
 std::string CheckVerifyAnswer(const std::string& folder, const Json& overlays, const Json& entry,
                               const std::string& work);
 
+// Compares the datasets of one entry of compare.json and holds outcome, class, disclosures and
+// every number against the entry and its receipt; values at positions to 1e-14, as the folder's
+// README states. "" or the difference.
+std::string CheckCompareAnswer(const std::string& folder, const Json& entry);
+
 }  // namespace assay
 
 #endif  // ASSAY_STORAGE_DATASET_OVERLAY_H_

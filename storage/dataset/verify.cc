@@ -27,7 +27,7 @@ class Verifier {
       Gate("seal.manifest", [&] { CheckManifestSeal(); });
       if (!options_.manifest_only) RunTree();
     }
-    out_.manifest = documents_.manifest;
+    out_.documents = std::move(documents_);
     return std::move(out_);
   }
 

@@ -21,6 +21,13 @@ struct DatasetOptions {
   bool verify_tensors = true;  // read every tensor and compare its digests
 };
 
+// The documents of one dataset.
+struct DatasetDocuments {
+  std::string root;
+  Json manifest, capture, panel, head,
+      runtime;  // null where they can't be read; head: where the manifest names none
+};
+
 // One gate: its name in the published list ("seal.manifest", "panel.tokens(4)") and how it went.
 struct DatasetGate {
   std::string name;
@@ -30,18 +37,12 @@ struct DatasetGate {
 struct DatasetVerdict {
   Findings findings;
   std::vector<DatasetGate> gates;  // in the order in which they ran
-  Json manifest;                   // null when it can't be read
+  DatasetDocuments documents;
   bool ok() const { return findings.errors.empty(); }
 };
 
 // Never fails: what can't be read is a finding.
 DatasetVerdict VerifyDataset(const std::string& root, const DatasetOptions& options);
-
-// The documents of one dataset, as the checks below see them.
-struct DatasetDocuments {
-  std::string root;
-  Json manifest, capture, panel, head, runtime;  // head: null when the manifest names none
-};
 
 // The parts of VerifyDataset, each adding to `findings`. Return values count what was looked at.
 void CheckRecords(const DatasetDocuments& documents, Findings* findings);         // 11, 12

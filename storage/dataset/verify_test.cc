@@ -8,6 +8,7 @@
 
 #include "storage/base/files.h"
 #include "storage/dataset/canonical.h"
+#include "storage/dataset/compare.h"
 #include "storage/dataset/overlay.h"
 #include "storage/dataset/tree.h"
 
@@ -51,6 +52,28 @@ TEST_F(DatasetTest, GivesThePublishedFindings) {
   }
 }
 
+// The 26 published comparisons: refusals, classes, disclosures, values at every position.
+TEST_F(DatasetTest, GivesThePublishedComparisons) {
+  const auto answers = ReadJsonFile(Data() + "/compare.json");
+  ASSERT_TRUE(answers.ok());
+  ASSERT_EQ(answers->size(), 26u);
+  for (const Json& entry : *answers)
+    EXPECT_EQ(CheckCompareAnswer(Data(), entry), "") << entry.at("name");
+}
+
+TEST_F(DatasetTest, ThreadsAndBlocksChangeNothing) {
+  const std::string root = Data() + "/datasets/root", other = Data() + "/datasets/quant-head";
+  DatasetCompareOptions options;
+  options.own_heads = true;
+  const DatasetComparison first = CompareDatasets(root, other, options);
+  ASSERT_FALSE(first.relation.refusal);
+  options.threads = 3;
+  options.position_block = 7;
+  options.vocab_chunk = 11;
+  EXPECT_EQ(CompareDatasets(root, other, options).summary, first.summary);
+}
+
+// Bits of every file.
 TEST_F(DatasetTest, EveryFlippedByteOfEveryFileIsRefused) {
   const std::string root = Copy();
   for (const auto& file : std::filesystem::recursive_directory_iterator(root)) {

@@ -38,13 +38,24 @@ void Tell(const std::vector<std::string>& others, const std::string& subject, Ga
   gates->Skip(subject, "not-covered", "not part of a result, nothing here vouches for: " + list);
 }
 
+// A page for people is made from what the other gates check, and says nothing of its own.
+void TellPage(const std::string& path, const std::string& subject, GateList* gates) {
+  if (!FileExists(path)) return;
+  gates->Skip(subject, "page",
+              path +
+                  " is not sealed; it can be made again from the files checked here, with: assay "
+                  "report html");
+}
+
 }  // namespace
 
 void ListUncoveredOfCandidate(const std::string& folder, const std::string& receipt_name,
                               const Json& report, const std::string& subject, GateList* gates) {
   std::vector<std::string> others;
   Names known = {std::string(kReportFile), std::string(kExecutionFile), receipt_name,
-                 std::string(kPublicKeyFile), std::string(kPositionsFolder)};
+                 std::string(kPublicKeyFile), std::string(kPositionsFolder),
+                 std::string(kCandidatePageFile)};
+  TellPage(JoinPath(folder, kCandidatePageFile), subject, gates);
   AddOthers(folder, "", known, &others);
   const std::string positions = JoinPath(folder, kPositionsFolder);
   const std::string prefix = std::string(kPositionsFolder) + "/";
@@ -62,7 +73,8 @@ void ListUncoveredOfCandidate(const std::string& folder, const std::string& rece
 }
 
 void ListUncoveredOfRun(const std::string& out, GateList* gates) {
-  Names known = {std::string(kPublicKeyFile)};
+  Names known = {std::string(kPublicKeyFile), std::string(kIndexPageFile)};
+  TellPage(JoinPath(out, kIndexPageFile), out, gates);
   if (FileExists(JoinPath(out, kSummaryFile))) {
     known.emplace(kSummaryFile);
     known.insert(kSummaryTexts.begin(), kSummaryTexts.end());

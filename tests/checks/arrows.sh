@@ -10,7 +10,7 @@ layers() {
 storage/base:
 storage/format: storage/base
 storage/report: storage/base storage/format
-storage/dataset: storage/base storage/format
+storage/dataset: storage/base storage/format storage/report
 storage/llamacpp: storage/base storage/format storage/report
 storage/blob: storage/base
 storage/db: storage/base storage/blob storage/seal assay/store/v1

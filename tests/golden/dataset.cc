@@ -19,6 +19,12 @@ int RunDataset(const Options& options) {
     tally.Case("verify " + entry.at("name").get<std::string>() + " " + entry.at("options").dump(),
                CheckVerifyAnswer(options.dir, *overlays, entry, options.work));
   }
+  const auto comparisons = ReadJsonFile(JoinPath(options.dir, "compare.json"));
+  if (!comparisons.ok()) tally.Case("compare", Describe(comparisons.status()));
+  for (const Json& entry : comparisons.ok() ? *comparisons : Json::array()) {
+    tally.Case("compare " + entry.at("name").get<std::string>(),
+               CheckCompareAnswer(options.dir, entry));
+  }
   return tally.Finish();
 }
 
