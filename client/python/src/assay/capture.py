@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from ._files import pretty_json, read_json, sha256_bytes, sha256_file, write_atomic
 from ._hidden import TENSOR, DTypeRule, hidden_file_bytes, hidden_file_name, prepare, read_header
@@ -18,9 +18,27 @@ from ._manifest import IDENTITY_BYTES_MAX, MANIFEST_NAME, Description, Record, d
 from .errors import AssayError
 from .suites import Context, Suite, load_suite
 
+if TYPE_CHECKING:
+    from typing_extensions import Required, Unpack
+
 CHECKPOINT_SECONDS = 2.0  # a crash costs the contexts of so many seconds
 
 W = TypeVar("W", bound="BaseWriter")
+
+
+class WriterOptions(TypedDict, total=False):
+    """The keyword parameters that all writers take; `BaseWriter` says what they mean."""
+
+    cut: Required[str]
+    model: Required[str]
+    engine: Required[str]
+    engine_version: str
+    kernels: Mapping[str, Any] | None
+    stack: Mapping[str, Any] | None
+    quantization: str | None
+    model_files: str | Path | None
+    filter: str
+    dtype: DTypeRule
 
 
 class BaseWriter(ABC):
@@ -211,7 +229,7 @@ class CaptureWriter(BaseWriter):
     OUT_BUSY when another process writes to it. The other parameters are those of `BaseWriter`.
     """
 
-    def __init__(self, out: str | Path, suite: Suite | str | Path, **options: Any) -> None:
+    def __init__(self, out: str | Path, suite: Suite | str | Path, **options: Unpack[WriterOptions]) -> None:
         super().__init__(suite, **options)
         self.dir = Path(out)
         self.dir.mkdir(parents=True, exist_ok=True)

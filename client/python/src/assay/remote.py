@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ._coordinator import Coordinator
 from ._files import pretty_json, read_json, sha256_bytes, write_atomic
 from ._manifest import Record
-from .capture import BaseWriter
+from .capture import BaseWriter, WriterOptions
 from .errors import AssayError
 from .suites import Suite
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 JOURNAL_SCHEMA = "assay-capture-journal/1"
 
@@ -31,7 +34,14 @@ class CoordinatorWriter(BaseWriter):
     coordinator lacks. The other parameters are those of `BaseWriter`.
     """
 
-    def __init__(self, server: str, suite: Suite | str | Path, *, journal: str | Path | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        server: str,
+        suite: Suite | str | Path,
+        *,
+        journal: str | Path | None = None,
+        **options: Unpack[WriterOptions],
+    ) -> None:
         super().__init__(suite, **options)
         self.name = ""
         """"captures/ID" once the capture is complete."""
