@@ -145,6 +145,33 @@ class Description:
         )
 
 
+PORTABLE_IDENTITY = (
+    "assay_model",
+    "model_revision",
+    "index_sha256",
+    "config_sha256",
+    "shard_sha256",
+    "quantization",
+    "quantization_config",
+    "trust_remote_code",
+    "kv_cache_dtype_requested",
+    "kv_cache_dtype_resolved",
+)
+
+
+def portable(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What a coordinator is told of a capture beside its files; the same as when `assay` imports the folder."""
+    out: dict[str, Any] = {key: manifest[key] for key in ("schema", "complete") if key in manifest}
+    if isinstance(identity := manifest.get("candidate_identity"), dict):
+        out["candidate_identity"] = {key: identity[key] for key in PORTABLE_IDENTITY if key in identity}
+    if isinstance(stack := manifest.get("engine_identity"), dict):
+        out["engine_identity"] = stack
+    runtime = (manifest.get("capture_contract") or {}).get("runtime")
+    if isinstance(runtime, dict):
+        out["capture_contract"] = {"runtime": runtime}
+    return out
+
+
 def resolve_cut(cut: str) -> str:
     """The published name of a cut point. CUT_UNKNOWN for a point whose rows no head can be applied to."""
     if cut in CUTS:

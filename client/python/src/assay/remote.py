@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ._coordinator import Coordinator
 from ._files import pretty_json, read_json, sha256_bytes, write_atomic
-from ._manifest import Record
+from ._hidden import hidden_file_name
+from ._manifest import MANIFEST_NAME, Record, portable
 from .capture import BaseWriter, WriterOptions
 from .errors import AssayError
-from .suites import Suite
+from .suites import Suite, load_suite
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -89,17 +90,7 @@ class CoordinatorWriter(BaseWriter):
 
     def _finish(self) -> None:
         self._checkpoint()
-        manifest = self._description.manifest([], True, 0.0)
-        declared = {key: manifest[key] for key in ("schema", "candidate_identity", "engine_identity", "capture_contract")}
-        header = {
-            "suite": self.suite_name,
-            "suite_token_sha256": self.suite.suite_token_sha256,
-            "filter": self._description.filter,
-            "cut_point": self._description.cut,
-            "candidate_identity_json": json.dumps(manifest["candidate_identity"]),
-            "stack_json": json.dumps(manifest["engine_identity"]),
-            "manifest_json": json.dumps(declared),
-        }
+        header = _header(self.suite_name, self._description.manifest([], True, 0.0))
         files = [(index, self._records[index].sha256, self._records[index].size) for index in self._contexts]
         self.name = str(self._coordinator.ingest(header, files).name)
 
@@ -107,13 +98,22 @@ class CoordinatorWriter(BaseWriter):
         self._coordinator.close()
 
 
+def _header(suite_name: str, manifest: dict[str, Any]) -> dict[str, str]:
+    """The first message of an ingest. A coordinator that knows manifest_json needs no other description."""
+    return {
+        "suite": suite_name,
+        "suite_token_sha256": str(manifest["suite_token_sha256"]),
+        "filter": str(manifest.get("filter") or "all"),
+        "cut_point": str(manifest.get("cut_point", "")),
+        "candidate_identity_json": json.dumps(manifest.get("candidate_identity", {})),
+        "stack_json": json.dumps(manifest.get("engine_identity", {})),
+        "manifest_json": json.dumps(portable(manifest)),
+    }
+
+
 def send_capture(folder: str | Path, suite: Suite | str | Path, server: str) -> str:
     """Delivers a finished capture folder to a coordinator; gives its name, "captures/ID". Sends only what is missing there,
     so that a broken call can be repeated. DIGEST_MISMATCH names a file that is not as its manifest says."""
-    from ._hidden import hidden_file_name
-    from ._manifest import MANIFEST_NAME
-    from .suites import load_suite
-
     path = Path(folder)
     manifest = read_json(path / MANIFEST_NAME, "capture")
     panel = suite if isinstance(suite, Suite) else load_suite(suite)
@@ -132,20 +132,7 @@ def send_capture(folder: str | Path, suite: Suite | str | Path, server: str) -> 
                 raise AssayError("DIGEST_MISMATCH", f"{file}: not the bytes that {MANIFEST_NAME} names; fetch it again")
             coordinator.upload(data, digest)
             files.append((context.index, digest, len(data)))
-        declared = {
-            key: manifest[key]
-            for key in ("schema", "candidate_identity", "engine_identity", "capture_contract")
-            if key in manifest
-        }
-        header = {
-            "suite": name,
-            "suite_token_sha256": panel.suite_token_sha256,
-            "filter": str(manifest.get("filter") or "all"),
-            "cut_point": str(manifest.get("cut_point", "")),
-            "candidate_identity_json": json.dumps(manifest.get("candidate_identity", {})),
-            "stack_json": json.dumps(manifest.get("engine_identity", {})),
-            "manifest_json": json.dumps(declared),
-        }
+        header = _header(name, manifest)
         return str(coordinator.ingest(header, files).name)
     finally:
         coordinator.close()
