@@ -97,6 +97,7 @@ def load_model(folder: Path, dtype: str, attention: str, device: str) -> Any:
         folder,
         dtype=getattr(torch, dtype),
         attn_implementation=attention,
+        device_map="auto" if device == "auto" else None,
         local_files_only=True,
         output_loading_info=True,
     )
@@ -107,7 +108,7 @@ def load_model(folder: Path, dtype: str, attention: str, device: str) -> Any:
             f"{folder}: {len(absent)} tensors are not in the checkpoint and would be random ({', '.join(absent[:5])}); it is "
             "another architecture than its config.json says, or incomplete",
         )
-    return model.to(device).eval()
+    return (model if device == "auto" else model.to(device)).eval()
 
 
 def describe(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any], str]:
@@ -115,17 +116,20 @@ def describe(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any], 
     import torch
     import transformers
 
+    spread = args.device == "auto"
+    kind = ("cuda" if torch.cuda.is_available() else "cpu") if spread else torch.device(args.device).type
     kernels = {
         "compute_dtype": args.dtype,
         "attention": args.attention,
         "batch": 1,
         "torch": torch.__version__,
-        "device": torch.device(args.device).type,
+        "device": kind,
         "tf32": False,
     }
     stack: dict[str, Any] = {"threads": torch.get_num_threads()}
-    if torch.device(args.device).type == "cuda":
-        stack |= {"device_name": torch.cuda.get_device_name(args.device), "cuda": torch.version.cuda}
+    if kind == "cuda":
+        name = torch.cuda.get_device_name(None if spread else args.device)
+        stack |= {"device_name": name, "devices": torch.cuda.device_count() if spread else 1, "cuda": torch.version.cuda}
     return kernels, stack, str(transformers.__version__)
 
 
@@ -187,7 +191,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         "keep or f32 (twice the size)",
     )
     parser.add_argument("--attention", default="eager", help="attn_implementation of transformers (default eager)")
-    parser.add_argument("--device", default="cpu", help="torch device, such as cuda:0 (default cpu)")
+    parser.add_argument("--device", default="cpu", help="torch device such as cuda:0, or auto: spread over all GPUs (needs the package accelerate); default cpu")
     parser.add_argument("--threads", type=int, default=0, help="torch threads (default: torch's own choice)")
     parser.add_argument("--filter", default="all", help="contexts: all, sentinel or a partition")
     return parser.parse_args(arguments)
