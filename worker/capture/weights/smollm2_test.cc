@@ -48,20 +48,24 @@ std::vector<float> ReadAll(const Checkpoint& model, const std::string& name, uin
   return out;
 }
 
-// A model of candidates.json: the fixture's name, the file's variable and a transform.
+// A model of candidates.json: the fixture's name, the file's variable, a transform, and a path
+// below the variable's folder.
 struct Case {
   const char* name;
   const char* file_variable;
   const char* transform;
+  const char* below = "";
 };
 
 class SmolLM2Digests : public testing::TestWithParam<Case> {};
 
 TEST_P(SmolLM2Digests, EveryLinearAndTheCombinedDigest) {
-  const std::string path = EnvOr(GetParam().file_variable, "");
-  if (path.empty()) {
-    GTEST_SKIP() << "set " << GetParam().file_variable << " to the model file to run this test";
+  const std::string base = EnvOr(GetParam().file_variable, "");
+  if (base.empty()) {
+    GTEST_SKIP() << "set " << GetParam().file_variable
+                 << " to the model file (or the folder of make_candidates.py) to run this test";
   }
+  const std::string path = GetParam().below[0] == 0 ? base : JoinPath(base, GetParam().below);
   const auto json = ReadJsonFile(DataPath("candidates.json"));
   ASSERT_TRUE(json.ok()) << json.status();
   const Json& expected = (*json)["models"][GetParam().name];
@@ -87,9 +91,12 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{"reference", "ASSAY_SMOLLM2_GGUF", ""},
                     Case{"int8-channel", "ASSAY_SMOLLM2_GGUF", "rtn:bits=8,group=channel"},
                     Case{"int4-g32", "ASSAY_SMOLLM2_GGUF", "rtn:bits=4,group=32"},
-                    Case{"q4_0", "ASSAY_SMOLLM2_Q4_0_GGUF", ""}),
+                    Case{"q4_0", "ASSAY_SMOLLM2_Q4_0_GGUF", ""},
+                    Case{"int8-channel", "ASSAY_SMOLLM2_CANDIDATES", "", "int8-channel"},
+                    Case{"int4-g32", "ASSAY_SMOLLM2_CANDIDATES", "", "int4-g32"},
+                    Case{"q4_0", "ASSAY_SMOLLM2_CANDIDATES", "", "q4_0/model.gguf"}),
     [](const auto& info) {
-      std::string name = info.param.name;
+      std::string name = std::string(info.param.name) + (info.param.below[0] == 0 ? "" : "_file");
       for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
       return name;
     });
@@ -145,6 +152,25 @@ TEST_F(SmolLM2, TransformIsNominalInFactsAndTouchesLinearsOnly) {
                            "model.layers.3.input_layernorm.weight"}) {
     EXPECT_EQ(ReadAll(**plain, name, 4096), ReadAll(**int4, name, 4096)) << name;
   }
+}
+
+// What the files that make_candidates.py writes take for each weight, scales included: the same as
+// the transforms that describe them.
+TEST(SmolLM2Candidates, SizesCountScales) {
+  const std::string base = EnvOr("ASSAY_SMOLLM2_CANDIDATES", "");
+  if (base.empty()) GTEST_SKIP() << "set ASSAY_SMOLLM2_CANDIDATES to the folder of the candidates";
+  const auto int8 = Checkpoint::Open(JoinPath(base, "int8-channel"), "");
+  const auto int4 = Checkpoint::Open(JoinPath(base, "int4-g32"), "");
+  ASSERT_TRUE(int8.ok()) << int8.status();
+  ASSERT_TRUE(int4.ok()) << int4.status();
+  const uint64_t norms = 61u * 576u * 32;
+  EXPECT_EQ((*int4)->facts().body.bits, 106168320u / 32 * (32 * 4 + 32) + norms);
+  // 30 layers of q, k, v, o, gate, up and down: one scale for each output.
+  const uint64_t outputs = 30u * (576 + 192 + 192 + 576 + 1536 + 1536 + 576);
+  EXPECT_EQ((*int8)->facts().body.bits, uint64_t{106168320} * 8 + outputs * 32 + norms);
+  EXPECT_EQ((*int4)->StorageFormat("model.layers.0.mlp.down_proj.weight"),
+            "pack-quantized int4, groups of 32");
+  EXPECT_EQ((*int8)->StorageFormat("model.layers.0.mlp.down_proj.weight"), "int-quantized int8");
 }
 
 TEST_F(SmolLM2, RowRangesGiveTheSameBits) {
