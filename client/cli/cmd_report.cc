@@ -154,6 +154,7 @@ void AddReportCommand(CLI::App& app, CliContext& context) {
   fetch->add_option("--label", command->label,
                     "Name of the candidate's folder; default: as in its run");
   AddReportPairCommand(*report, context);
+  AddReportVerifyCommand(*report, context);
 }
 
 void AddReceiptCommand(CLI::App& app, CliContext& context) {

@@ -21,6 +21,7 @@ void AddCaptureCommand(CLI::App& app, CliContext& context);
 void AddReplayCommand(CLI::App& app, CliContext& context);
 void AddReportCommand(CLI::App& app, CliContext& context);
 void AddReportPairCommand(CLI::App& report, CliContext& context);  // below "report"
+void AddReportVerifyCommand(CLI::App& report, CliContext& context);
 void AddReceiptCommand(CLI::App& app, CliContext& context);
 void AddVerifyCommand(CLI::App& app, CliContext& context);
 void AddWorkersCommand(CLI::App& app, CliContext& context);

@@ -11,6 +11,7 @@ storage/base:
 storage/format: storage/base
 storage/report: storage/base storage/format
 storage/dataset: storage/base storage/format storage/report
+storage/published: storage/base storage/format storage/report storage/dataset
 storage/llamacpp: storage/base storage/format storage/report
 storage/blob: storage/base
 storage/db: storage/base storage/blob storage/seal assay/store/v1

@@ -44,6 +44,7 @@ int RunArch(const Options& options);
 int RunWeights(const Options& options);
 int RunLlamacpp(const Options& options);
 int RunDataset(const Options& options);
+int RunReceipts(const Options& options);
 
 // Values of a tensor as doubles (F64, F32, BF16) or int64 (I64, I32). Fails the program's case by
 // an error that names file and tensor.

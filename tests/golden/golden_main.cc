@@ -96,7 +96,8 @@ namespace {
 
 int Usage() {
   fprintf(stderr,
-          "usage: assay-golden metric|qf|smollm2|arch|weights|llamacpp|fidelity-dataset DIR [--tp "
+          "usage: assay-golden metric|qf|smollm2|arch|weights|llamacpp|fidelity-dataset|receipts "
+          "DIR [--tp "
           "N] [--threads N]\n");
   return 2;
 }
@@ -106,10 +107,14 @@ int Usage() {
 int main(int argc, char** argv) {
   using assay::golden::Options;
   const std::map<std::string, std::function<int(const Options&)>> kinds = {
-      {"metric", assay::golden::RunMetric},           {"qf", assay::golden::RunQf},
-      {"smollm2", assay::golden::RunSmollm2},         {"arch", assay::golden::RunArch},
-      {"weights", assay::golden::RunWeights},         {"llamacpp", assay::golden::RunLlamacpp},
-      {"fidelity-dataset", assay::golden::RunDataset}};
+      {"metric", assay::golden::RunMetric},
+      {"qf", assay::golden::RunQf},
+      {"smollm2", assay::golden::RunSmollm2},
+      {"arch", assay::golden::RunArch},
+      {"weights", assay::golden::RunWeights},
+      {"llamacpp", assay::golden::RunLlamacpp},
+      {"fidelity-dataset", assay::golden::RunDataset},
+      {"receipts", assay::golden::RunReceipts}};
   if (argc < 3 || kinds.count(argv[1]) == 0) return Usage();
   Options options;
   options.dir = argv[2];

@@ -3,7 +3,7 @@
 #
 #     tests/golden/run.sh KIND DIR [--tp N] [--threads N]
 #
-# KIND: metric, qf, smollm2, arch, weights, llamacpp, fidelity-dataset. DIR is laid out like tests/data/KIND (qf: tests/data/metric/qf); anybody can bring a
+# KIND: metric, qf, smollm2, arch, weights, llamacpp, fidelity-dataset, receipts. DIR is laid out like tests/data/KIND (qf: tests/data/metric/qf); anybody can bring a
 # folder of their own.
 # A line is printed for each case that fails (FAIL) or cannot be run (SKIP), and at the end `N passed, N failed`.
 # Status 0: every case that was run passed, and at least one was run. 2: bad usage or a kind that this build lacks.
@@ -30,18 +30,13 @@ if [ ! -d "$dir" ]; then
 fi
 
 case $kind in
-  metric | qf | smollm2 | arch | weights | llamacpp | fidelity-dataset)
+  metric | qf | smollm2 | arch | weights | llamacpp | fidelity-dataset | receipts)
     if [ ! -x "$bin/assay-golden" ]; then
       echo "FAIL $kind: $bin/assay-golden is not built; run deploy/build.sh or set ASSAY_BIN_DIR"
       echo "0 passed, 1 failed"
       exit 1
     fi
     exec "$bin/assay-golden" "$kind" "$dir" "$@"
-    ;;
-  receipts)
-    echo "SKIP $kind: not supported by this build"
-    echo "0 passed, 0 failed, 1 skipped"
-    exit 2
     ;;
   *) usage ;;
 esac

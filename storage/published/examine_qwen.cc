@@ -1,0 +1,246 @@
+// The Qwen3.8 suites' documents (specs: qwen-suites 1 to 4).
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "storage/base/digest.h"
+#include "storage/base/status.h"
+#include "storage/dataset/finding.h"
+#include "storage/format/capture.h"
+#include "storage/format/suite.h"
+#include "storage/published/examine.h"
+#include "storage/report/published_report.h"
+#include "storage/report/published_rows.h"
+#include "storage/report/published_tail.h"
+#include "storage/report/sums.h"
+
+namespace assay {
+namespace {
+
+const Json& At(const Json& document, std::initializer_list<const char*> path) {
+  return DatasetMember(document, path);
+}
+
+// content_sha256 leaves out itself, the time of writing, what content_sha256_excludes names, and
+// that list.
+void CheckContentDigest(const Json& document, PublishedExamination* out) {
+  Json hashed = document;
+  const Json& excluded = At(document, {"content_sha256_excludes"});
+  if (excluded.is_array()) {
+    for (const Json& key : excluded) {
+      if (key.is_string()) hashed.erase(key.get<std::string>());
+    }
+  }
+  for (const char* key : {"content_sha256", "generated_utc"}) hashed.erase(key);
+  hashed.erase("content_sha256_excludes");
+  AddEqual(out, "content_sha256", At(document, {"content_sha256"}),
+           Sha256Hex(PythonCanonJson(hashed)));
+}
+
+std::optional<double> Number(const Json& value) {
+  if (!value.is_number()) return std::nullopt;
+  return value.get<double>();
+}
+
+bool Near(const Json& stated, std::optional<double> computed) {
+  const auto value = Number(stated);
+  return value && computed && std::fabs(*value - *computed) <= 1e-15 + 1e-12 * std::fabs(*computed);
+}
+
+// Wins and ties of a comparison cover its contexts; older forms count ties among b's.
+void CheckWins(const Json& comparison, const std::string& gate, PublishedExamination* out) {
+  int64_t sum = 0;
+  for (const char* key : {"a_wins", "b_wins", "ties"})
+    sum += DatasetInt(At(comparison, {key})).value_or(0);
+  AddEqual(out, gate, At(comparison, {"contexts"}), sum);
+}
+
+Json Strata(const std::vector<PublishedRow>& rows) {
+  std::map<std::string, std::vector<PublishedRow>> strata;
+  for (const PublishedRow& row : rows) strata[row.stratum].push_back(row);
+  Json out = Json::object();
+  for (const auto& [name, group] : strata) {
+    out[name] = {{"contexts", group.size()},
+                 {"scored_positions", PublishedPositions(group)},
+                 {"macro_mean_kld", ExactMean(PublishedMeans(group))},
+                 {"token_mean_kld", WeightedByPositions(group, &PublishedRow::mean_kld)}};
+  }
+  return out;
+}
+
+void CheckTail(const Json& tail, PublishedExamination* out) {
+  const Json one = {{"bin_edges", At(tail, {"bin_edges"})},
+                    {"counts", At(tail, {"counts"})},
+                    {"max_kld", At(tail, {"max_kld_exact"})},
+                    {"min_kld", At(tail, {"min_kld_exact"})}};
+  bool sound = one["bin_edges"].is_array() && one["counts"].is_array() &&
+               !one["bin_edges"].empty() && one["counts"].size() == one["bin_edges"].size() + 1 &&
+               one["max_kld"].is_number();
+  int64_t total = 0;
+  for (size_t i = 0; sound && i < one["counts"].size(); ++i) {
+    const auto count = DatasetInt(one["counts"][i]);
+    sound = count && *count >= 0 && !__builtin_add_overflow(total, *count, &total);
+  }
+  for (size_t i = 0; sound && i < one["bin_edges"].size(); ++i) {
+    sound = one["bin_edges"][i].is_number() &&
+            (i == 0 || one["bin_edges"][i - 1].get<double>() < one["bin_edges"][i].get<double>());
+  }
+  if (!sound || total == 0 || one["bin_edges"].back().get<double>() < 1) {
+    return AddCheck(out, "tail", false,
+                    "its histogram is no histogram: edges ascend to 1 or more, counts are from 0");
+  }
+  const auto computed = CumulativeTailJson({&one}, "", "");
+  if (!computed.ok()) return AddCheck(out, "tail", false, MessageOf(computed.status()));
+  for (const char* key :
+       {"total_count", "underflow_count", "overflow_count", "quantiles", "exceedance"}) {
+    AddEqual(out, std::string("tail.") + key, At(tail, {key}), computed->at(key));
+  }
+}
+
+// A report of the first generation has one list of rows and no positions in it: every context has
+// the same number there.
+Json WithAllRows(const Json& document) {
+  const Json& rows = At(document, {"per_context"});
+  const auto positions = DatasetInt(At(document, {"scored_positions"}));
+  if (At(document, {"schema"}) != "qwen38-fidelity-report/1" ||
+      document.contains("per_context_all") || !rows.is_array() || rows.empty() || !positions ||
+      *positions % static_cast<int64_t>(rows.size()) != 0) {
+    return document;
+  }
+  Json out = document;
+  out["per_context_all"] = rows;
+  for (Json& row : out["per_context_all"]) {
+    if (row.is_object()) row["positions_scored"] = *positions / static_cast<int64_t>(rows.size());
+  }
+  return out;
+}
+
+}  // namespace
+
+void ExamineSuite(std::string_view bytes, const std::string& where, PublishedExamination* out) {
+  const auto suite = ParseSuiteManifest(bytes, where);
+  AddCheck(out, "rows", suite.ok(),
+           suite.ok() ? "counts, indices, files, shard and suite_token_sha256 follow from the rows"
+                      : MessageOf(suite.status()));
+  if (suite.ok()) {
+    AddEqual(out, "layout", std::string(bytes) == PythonPrettyJson(suite->manifest), true);
+  }
+  AddNotChecked(out, "tokens", "their files are beside the manifest: assay suite inspect FOLDER");
+  AddNotChecked(out, "source texts",
+                "windows, contamination scans and cluster draws need the texts");
+}
+
+void ExamineCapture(const Json& document, const std::string& where, PublishedExamination* out) {
+  const auto manifest = ParseCaptureManifest(document, where);
+  AddCheck(out, "records", manifest.ok(),
+           manifest.ok() ? "counts, indices, shapes and digests are stated once and agree"
+                         : MessageOf(manifest.status()));
+  const Json& contract = At(document, {"capture_contract"});
+  if (contract.is_object()) {
+    AddEqual(out, "capture_contract_sha256", At(document, {"capture_contract_sha256"}),
+             Sha256Hex(PythonCanonJson(contract)));
+  }
+  AddNotChecked(out, "tensors",
+                "their files are beside the manifest: assay replay reads and checks them");
+}
+
+void ExamineReport(std::string_view bytes, const Json& document, const std::string& where,
+                   PublishedExamination* out) {
+  auto computed = RecomputePublishedReport(WithAllRows(document), where);
+  if (computed.ok() && !document.contains("per_context_all")) computed->erase("per_context_all");
+  if (!computed.ok()) {
+    AddCheck(out, "rows", false, MessageOf(computed.status()));
+  } else {
+    const bool equal = PythonPrettyJson(*computed) == bytes;
+    std::string differs;
+    for (const auto& [key, value] : computed->items()) {
+      if (!document.contains(key) || document.at(key) != value)
+        differs += (differs.empty() ? "" : ", ") + key;
+    }
+    AddCheck(out, "rows", equal,
+             equal ? "every figure that follows from the rows, byte for byte"
+                   : "differs in " + (differs.empty() ? "layout" : differs));
+  }
+  AddNotChecked(out, "rows' own numbers", "need the captures: assay replay --policy torch-bf16");
+  AddNotChecked(out, "histogram counts and quantiles", "need the value at every position");
+  AddNotChecked(out, "identities", "name models, heads and captures that are not in the document");
+}
+
+void ExaminePaired(const Json& document, PublishedExamination* out) {
+  const auto a = Number(At(document, {"a", "mean"})), b = Number(At(document, {"b", "mean"}));
+  const Json& difference = At(document, {"difference_a_minus_b"});
+  AddCheck(out, "difference", a && b && Near(difference, *a - *b),
+           "difference_a_minus_b is the difference of the two means");
+  AddCheck(out, "interval's mean", difference == At(document, {"bootstrap_difference", "mean"}),
+           "bootstrap_difference.mean repeats it");
+  CheckWins(document, "wins", out);
+  AddNotChecked(out, "interval and median", "need the two reports: assay report pair A B");
+}
+
+void ExamineCumulative(const Json& document, const std::string& where, PublishedExamination* out) {
+  CheckContentDigest(document, out);
+  const auto rows = ReadPublishedRows(document, where);
+  if (!rows.ok() || rows->empty()) {
+    return AddCheck(out, "rows", false, rows.ok() ? "there are none" : MessageOf(rows.status()));
+  }
+  std::set<std::string> clusters;
+  for (const PublishedRow& row : *rows) clusters.insert(row.source_cluster);
+  const std::vector<double> means = PublishedMeans(*rows);
+  AddEqual(out, "contexts", At(document, {"contexts"}), rows->size());
+  AddEqual(out, "scored_positions", At(document, {"scored_positions"}), PublishedPositions(*rows));
+  AddEqual(out, "source_clusters", At(document, {"source_clusters"}), clusters.size());
+  AddEqual(out, "token_mean_kld", At(document, {"token_mean_kld"}),
+           WeightedByPositions(*rows, &PublishedRow::mean_kld));
+  AddEqual(out, "context_macro_mean_kld", At(document, {"context_macro_mean_kld"}),
+           ExactMean(means));
+  AddEqual(out, "top1_agreement", At(document, {"top1_agreement"}),
+           WeightedByPositions(*rows, &PublishedRow::top1_agreement));
+  const auto samples = DatasetInt(At(document, {"bootstrap_config", "samples"}));
+  const auto seed = DatasetInt(At(document, {"bootstrap_config", "seed"}));
+  if (samples && seed && *samples > 0 && *samples <= 1'000'000 && *seed >= 0) {
+    AddEqual(out, "context_bootstrap", At(document, {"context_bootstrap"}),
+             PublishedBootstrapJson(*rows, means, static_cast<uint32_t>(*samples),
+                                    static_cast<uint64_t>(*seed), BootstrapSum::kExactByCluster));
+  } else {
+    AddCheck(out, "context_bootstrap", false,
+             "bootstrap_config states no samples (1 to 1,000,000) and seed");
+  }
+  AddEqual(out, "strata", At(document, {"strata"}), Strata(*rows));
+  Json worst = Json::array();
+  const Json& stated = At(document, {"worst_contexts"});
+  for (const PublishedRow& row : WorstPublished(*rows, stated.is_array() ? stated.size() : 0)) {
+    worst.push_back({{"index", row.index},
+                     {"stratum", row.stratum},
+                     {"source_cluster", row.source_cluster},
+                     {"mean_kld", row.mean_kld},
+                     {"top1_agreement", row.top1_agreement}});
+  }
+  AddEqual(out, "worst_contexts", stated, worst);
+  CheckTail(At(document, {"tail"}), out);
+  AddNotChecked(out, "histogram counts, max_kld, mean_jsd_bits",
+                "need the shard reports: assay report aggregate");
+  AddNotChecked(out, "inputs", "the shard reports are named by digest");
+}
+
+void ExamineLadderPaired(const Json& document, PublishedExamination* out) {
+  CheckContentDigest(document, out);
+  const Json& comparisons = At(document, {"comparisons"});
+  if (!comparisons.is_object() || comparisons.empty())
+    return AddCheck(out, "comparisons", false, "there are none");
+  for (const auto& [name, comparison] : comparisons.items()) {
+    CheckWins(comparison, name + ": wins", out);
+    const auto low = Number(At(comparison, {"ci95_low"})),
+               high = Number(At(comparison, {"ci95_high"}));
+    const auto middle = Number(At(comparison, {"difference_a_minus_b"}));
+    AddCheck(out, name + ": interval", low && high && middle && *low <= *middle && *middle <= *high,
+             "the difference lies inside its interval");
+    const Json& inputs = At(document, {"inputs"});
+    const bool known = inputs.is_object() && inputs.contains(DatasetText(At(comparison, {"a"}))) &&
+                       inputs.contains(DatasetText(At(comparison, {"b"})));
+    AddCheck(out, name + ": inputs", known, "both sides are named by digest");
+  }
+  AddNotChecked(out, "differences and intervals", "need the aggregates that `inputs` names");
+}
+
+}  // namespace assay
