@@ -155,6 +155,48 @@ TEST_F(VerifyFolder, ASummaryThatSaysOtherThingsIsNoticed) {
   EXPECT_THAT(Failures(VerifyDirectory(out_, key_)), HasSubstr("summary [SUMMARY_MISMATCH]"));
 }
 
+// As the version before comparisons to one candidate wrote it.
+TEST_F(VerifyFolder, ASummaryOfAnEarlierVersionIsComparedByWhatItHas) {
+  Json old = Must(ReadJsonFile(out_ + "/summary.json"));
+  old["schema"] = "assay-summary/1";
+  old.erase("versus");
+  old.erase("baselines");
+  for (Json& candidate : old["candidates"]) {
+    for (const char* key : {"versus", "ln_perplexity_ratio", "mean_delta_p"}) {
+      candidate["heads"]["own"].erase(key);
+    }
+  }
+  ASSERT_TRUE(WriteFile(out_ + "/summary.json", old.dump()).ok());
+  ASSERT_TRUE(WriteFile(out_ + "/summary.md", "an older form").ok());
+  const Verification v = VerifyDirectory(out_, key_);
+  EXPECT_EQ(v.verdict, Verdict::kValid) << v.ToText();
+  EXPECT_THAT(v.ToText(), HasSubstr("earlier version of assay"));
+  old["candidates"][0]["heads"]["own"]["mean_accept_rate"]["value"] = 0.75;
+  ASSERT_TRUE(WriteFile(out_ + "/summary.json", old.dump()).ok());
+  EXPECT_THAT(Failures(VerifyDirectory(out_, key_)), HasSubstr("summary [SUMMARY_MISMATCH]"));
+}
+
+TEST_F(VerifyFolder, ASummaryAgainstAChosenCandidateVerifies) {
+  std::vector<SummaryCandidate> candidates;
+  const Json before = Must(ReadJsonFile(out_ + "/summary.json"));
+  for (const Json& entry : before.at("candidates")) {
+    SummaryCandidate candidate;
+    candidate.label = entry.at("label");
+    const std::string path = out_ + "/" + candidate.label + "/report.json";
+    candidate.report = Must(ParseReport(Must(ReadFile(path, 1 << 24)), path));
+    candidate.report_sha256 = entry.at("report_sha256");
+    candidate.receipt_id = entry.at("receipt_id");
+    candidates.push_back(std::move(candidate));
+  }
+  SummaryOptions options;
+  options.versus = "int4";
+  const Summary summary = Must(BuildSummary(candidates, options));
+  EXPECT_NE(summary.json, before);
+  ASSERT_TRUE(WriteSummaryFiles(out_, summary, candidates, signer_->public_key().pem()).ok());
+  const Verification v = VerifyDirectory(out_, key_);
+  EXPECT_EQ(v.verdict, Verdict::kValid) << v.ToText();
+}
+
 TEST_F(VerifyFolder, ChangedTablesAreNoticed) {
   for (const std::string file : {"summary.csv", "summary.md", "VERIFY.md"}) {
     WriteTestRun(out_, *signer_);
@@ -192,6 +234,18 @@ TEST_F(VerifyFolder, WhatNobodyVouchesForIsListed) {
   ASSERT_TRUE(RemoveTree(out_ + "/summary.json").ok());
   EXPECT_THAT(VerifyDirectory(out_, key_).ToText(),
               HasSubstr("VERIFY.md, folder/, notes.txt, summary.csv, summary.md\n"));
+}
+
+// Whatever a page says, the result is what the other files say.
+TEST_F(VerifyFolder, PagesAreSaidToBeUnsealedAndDoNotFail) {
+  EXPECT_THAT(VerifyDirectory(out_, key_).ToText(), ::testing::Not(HasSubstr(": page: ")));
+  ASSERT_TRUE(WriteFile(out_ + "/index.html", "anything").ok());
+  ASSERT_TRUE(WriteFile(out_ + "/int4/report.html", "anything").ok());
+  const Verification v = VerifyDirectory(out_, key_);
+  EXPECT_EQ(v.verdict, Verdict::kValid) << v.ToText();
+  EXPECT_THAT(v.ToText(), HasSubstr("int4: page: " + out_ + "/int4/report.html is not sealed"));
+  EXPECT_THAT(v.ToText(), HasSubstr(out_ + ": page: " + out_ + "/index.html is not sealed"));
+  EXPECT_THAT(v.ToText(), ::testing::Not(HasSubstr("not-covered")));
 }
 
 TEST_F(VerifyFolder, ABriefAnswerHasFailuresAndVerdict) {

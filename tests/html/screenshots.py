@@ -22,7 +22,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     browser = chromium.Chromium(path)
     try:
-        browser.size(1000, 1250)
+        browser.size(1160, 1250)
         browser.open(str(out / "index.html"))
         browser.screenshot(str(folder / "index.png"))
         browser.open(str(out / label / "report.html"))
@@ -35,7 +35,7 @@ def main() -> None:
                            {**strip, "height": curve["y"] + curve["height"] - strip["y"]})
         browser.scheme("light")
         heading = element(browser, "main section h3")
-        browser.screenshot(str(folder / "worst-positions.png"), {**heading, "x": 0, "width": 1000, "height": 520})
+        browser.screenshot(str(folder / "worst-positions.png"), {**heading, "x": 0, "width": 1160, "height": 520})
         browser.size(390, 800, mobile=True)
         browser.run("scrollTo(0, 0)")
         browser.settle()
