@@ -11,7 +11,7 @@ from .vllm import CUTS, import_vllm
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="assay-capture", description="Captures from files that other engines have written.")
+    parser = argparse.ArgumentParser(prog="assay-capture", description="Captures from files that other engines have written, and captures to a coordinator.")
     commands = parser.add_subparsers(dest="command", required=True)
     importing = commands.add_parser("import", help="make a capture of an engine's files")
     formats = importing.add_subparsers(dest="format", required=True)
@@ -33,6 +33,15 @@ def _parser() -> argparse.ArgumentParser:
     vllm.add_argument("--engine-version", default="not stated", help="version of vLLM, for the manifest")
     vllm.add_argument("--stack", action="append", default=[], metavar="KEY=VALUE", help="where it ran (device, flags, image); may be repeated")
     vllm.add_argument("--store", default="bf16", choices=("keep", "bf16", "f32"), help="what is stored (default bf16, rounded to nearest even)")
+    sending = commands.add_parser(
+        "send",
+        help="deliver a capture folder to a coordinator",
+        description="Deliver a finished capture folder to a coordinator. Sends only what is missing there, so a broken call can be "
+        "repeated. Prints captures/ID.",
+    )
+    sending.add_argument("dir", type=Path, metavar="DIR", help="capture folder")
+    sending.add_argument("--suite", required=True, type=Path, help="suite folder")
+    sending.add_argument("--server", required=True, help="coordinator: HOST:PORT, unix:PATH or the path of a socket")
     return parser
 
 
@@ -44,6 +53,11 @@ def _progress(done: int, total: int) -> None:
 
 
 def _run(args: argparse.Namespace) -> None:
+    if args.command == "send":
+        from ..remote import send_capture  # needs the extra `server`
+
+        print(send_capture(args.dir, args.suite, args.server))
+        return
     try:
         layer_ids = [int(part) for part in args.layer_ids.split(",")] if args.layer_ids else None
         stack = dict(pair.split("=", 1) for pair in args.stack)
