@@ -1,7 +1,7 @@
 """Tokenizers of assay-suite: against llama.cpp's tokens of real vocabularies, and against cases worked out by hand.
 
-ASSAY_SMOLLM2_GGUF names SmolLM2-135M-Instruct.Q4_1.gguf; ASSAY_LLAMA_CPP_MODELS names the folder `models` of llama.cpp's
-source, which holds vocabularies with test texts and their tokens. Without them those tests are skipped.
+ASSAY_SMOLLM2_GGUF names SmolLM2-135M-Instruct.Q4_1.gguf; ASSAY_LLAMA_CPP_MODELS names the folder `models` of
+llama.cpp's source, which holds vocabularies with test texts and their tokens. Without them those tests are skipped.
 """
 
 from __future__ import annotations
@@ -139,7 +139,8 @@ class SentencePiece(TokensTestCase):
         vocabulary, number = self.make(
             {"▁": -9.0, "a": -8.0, "b": -8.0, "ab": -2.0, "ba": -1.0, "aa": -3.0, "▁a": -5.0}
         )
-        pieces = lambda text: [next(p for p, n in number.items() if n == i) for i in vocabulary.encode(text, True).ids]  # noqa: E731
+        piece = {n: p for p, n in number.items()}
+        pieces = lambda text: [piece[i] for i in vocabulary.encode(text, True).ids]  # noqa: E731
         self.assertEqual(pieces("bab"), ["▁", "ba", "b"])  # ba scores better than ab
         self.assertEqual(pieces("aaa"), ["▁", "aa", "a"])  # equal scores: the leftmost; aa scores better than ▁a
         self.assertEqual(pieces("a a"), ["▁a", "▁a"])
@@ -201,7 +202,7 @@ class TokenizerJson(TokensTestCase):
 
 @unittest.skipUnless(Path(SMOLLM2).is_file(), "ASSAY_SMOLLM2_GGUF does not name SmolLM2-135M-Instruct.Q4_1.gguf")
 class AgainstLlamaCpp(TokensTestCase):
-    """tests/data/llamacpp/panel-tokens.json: llama.cpp's tokens of a text with code, tables, several scripts, <|im_end|>."""
+    """tests/data/llamacpp/panel-tokens.json: llama.cpp's tokens of a text with code, tables, scripts and <|im_end|>."""
 
     def test_panel_text(self) -> None:
         expected = json.loads((DATA / "panel-tokens.json").read_text("utf-8"))
@@ -231,8 +232,9 @@ class AgainstLlamaCpp(TokensTestCase):
         self.assertEqual(len(ids), 3)
 
     def test_metadata_equals_the_gguf_package(self) -> None:
-        from assay.suite.gguf_metadata import Metadata
         from gguf import GGUFReader
+
+        from assay.suite.gguf_metadata import Metadata
 
         fields = GGUFReader(SMOLLM2).fields
         values = Metadata(Path(SMOLLM2)).values

@@ -17,7 +17,7 @@ from .partition import ANALYSIS, parse_hold_out
 from .split_text import RULES
 from .windows import BOS_RULES
 
-USAGE, REFUSED = 2, 3
+REFUSED, INTERRUPTED = 3, 130  # argparse ends with 2 itself
 
 EPILOG = """\
 examples:
@@ -115,8 +115,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"assay-suite: {error}", file=sys.stderr)
         return REFUSED
     except OSError as error:
-        print(f"assay-suite: [IO_ERROR] {error}", file=sys.stderr)
+        print(f"assay-suite: [FILE_IO] {error}", file=sys.stderr)
         return REFUSED
+    except KeyboardInterrupt:
+        return INTERRUPTED
     for warning in result.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     print(json.dumps(_document(result), indent=2) if given.json else "\n".join(_table(result)))
@@ -144,6 +146,8 @@ def _problem(given: argparse.Namespace, shares: list[tuple[str, float]]) -> str 
         return "--hold-out: each name may be given once"
     if sum(share for _, share in shares) >= 1:
         return "--hold-out: the fractions must leave something for analysis"
+    if given.input.is_dir() and given.out.resolve().is_relative_to(given.input.resolve()):
+        return "--out must not lie inside INPUT, or the next build would read it"
     return None
 
 

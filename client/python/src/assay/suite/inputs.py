@@ -42,7 +42,9 @@ def read_input(path: Path, form: str | None, split: str, fits: Callable[[str], b
         "text": lambda: _read_text(path, split, fits),
     }[form]()
     if not corpus.documents:
-        raise AssayError("INPUT_INVALID", f"{path}: holds no document")
+        raise AssayError(
+            "INPUT_INVALID", f"{path}: is empty, so there is nothing to cut; give a folder or file with text"
+        )
     return corpus
 
 

@@ -66,7 +66,7 @@ class SentencePieceVocabulary(Vocabulary):
                 if splits:
                     inside.add(len(ids))
                 ids.append(number)
-                ends.append(max(end, base))
+                ends.append(end)
 
     def _merge(self, word: str) -> Word:
         pieces: list[str] = list(word)
