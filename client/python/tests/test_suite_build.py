@@ -482,6 +482,13 @@ class KnownSuites(BuildTestCase):
         key = lambda row: [row[column] for column in columns]  # noqa: E731
         self.assertEqual(sorted(map(key, manifest["context_index"])), sorted(map(key, published["context_index"])))
 
+    def test_the_fixture_suite_has_the_same_tokens(self) -> None:
+        data = ROOT / "tests" / "data" / "smollm2"
+        known = json.loads((data / "suite" / "suite-manifest.json").read_bytes())["context_index"]
+        contexts, _, _ = self.build(data / "corpus", "--contexts", 8, length=64, bos="auto")
+        tokens = {row["source_cluster"]: json.loads((data / "suite" / row["file"]).read_bytes()) for row in known}
+        self.assertEqual({name: ids for name, _, ids in contexts}, tokens)
+
     def test_windows_are_the_chunks_that_llama_perplexity_scores(self) -> None:
         data = ROOT / "tests" / "data" / "llamacpp"
         stream = json.loads((data / "panel-tokens.json").read_text("utf-8"))["ids"]["llama_plain"]
