@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fixtures import LLAMA
+from fixtures import ARCH, LLAMA
 
 import assay
 from assay.imports.cli import main
-from assay.imports.final_norm import FINAL_NORM
+from assay.imports.final_norm import FINAL_NORM, load_final_norm
 
 try:
     from safetensors import safe_open
@@ -208,6 +208,40 @@ class VllmTest(unittest.TestCase):
         path = self.files / "cmpl-seq1.safetensors"
         path.write_bytes(path.read_bytes()[:-10])
         self.refused("SAFETENSORS_INVALID", "cmpl-seq1.safetensors")
+
+
+class FinalNormTest(unittest.TestCase):
+    def test_every_family_at_hand_gives_its_golden_states(self) -> None:
+        seen = []
+        for folder in sorted(ARCH.iterdir()):
+            if not (folder / "golden.safetensors").exists():
+                continue
+            with safe_open(folder / "golden.safetensors", "np") as file:
+                names = sorted(name for name in file.keys() if name.endswith(".residual"))
+                if not names:
+                    continue  # quantized folders hold the end of the forward pass only
+                before = file.get_tensor(names[-1])[-1]
+                after = file.get_tensor(names[-1].replace("residual", "hidden"))
+            width = before.shape[-1]
+            given = load_final_norm(folder).apply(before.reshape(-1, width))
+            self.assertLess(float(np.abs(given - after.reshape(-1, width)).max()), 2e-6, folder.name)
+            seen.append(folder.name)
+        self.assertIn("llama", seen)
+
+    def test_families_that_store_the_weight_less_one(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="assay-py-") as made:
+            folder = Path(made)
+            weight = np.linspace(-0.5, 0.5, 64, dtype=np.float32)
+            save_file({"model.language_model.norm.weight": weight}, folder / "model.safetensors")
+            text = {"model_type": "qwen3_5_text", "rms_norm_eps": 1e-6, "num_hidden_layers": 4}
+            (folder / "config.json").write_text(json.dumps({"model_type": "qwen3_5", "text_config": text}))
+            given = load_final_norm(folder).apply(np.full((1, 64), 3.0, dtype=np.float32))[0]
+            np.testing.assert_allclose(given, 1.0 + weight, rtol=1e-6)
+            (folder / "config.json").write_text(json.dumps({"model_type": "mamba", "rms_norm_eps": 1e-6}))
+            with self.assertRaises(assay.AssayError) as caught:
+                load_final_norm(folder)
+            self.assertEqual(caught.exception.reason, "FINAL_NORM_UNKNOWN")
+            self.assertIn("mamba", str(caught.exception))
 
 
 class NormNameTest(unittest.TestCase):
