@@ -221,10 +221,11 @@ class FinalNormTest(unittest.TestCase):
                 if not names:
                     continue  # quantized folders hold the end of the forward pass only
                 before = file.get_tensor(names[-1])[-1]
-                after = file.get_tensor(names[-1].replace("residual", "hidden"))
+                kinds = [names[-1].replace("residual", kind) for kind in ("hidden", "hidden_f64")]
+                after = file.get_tensor(next(name for name in kinds if name in file.keys()))
             width = before.shape[-1]
             given = load_final_norm(folder).apply(before.reshape(-1, width))
-            self.assertLess(float(np.abs(given - after.reshape(-1, width)).max()), 2e-6, folder.name)
+            self.assertLess(float(np.abs(given - after.reshape(-1, width)).max()), 2e-5, folder.name)
             seen.append(folder.name)
         self.assertIn("llama", seen)
 
