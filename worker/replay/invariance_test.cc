@@ -148,7 +148,7 @@ Passes FirstPassOf(const ReplayPlan& plan) {
   HeadStore store;
   ThreadPool pool(1);
   const Prepared prepared = PrepareRun(out.job, &store, pool, *single).value();
-  ContextRows rows;
+  OperandRows rows;
   EXPECT_TRUE(rows.Load(out.job, 0, prepared.backend).ok());
   Tile tile;
   out.rows = plan.contexts[0].observed.size();

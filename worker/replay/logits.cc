@@ -50,7 +50,7 @@ void ApplyHead(const ReplayHead& head, const Leaf& leaf, const T* dots, double* 
 
 class TileFiller {
  public:
-  TileFiller(const ContextRows& operands, const std::vector<std::shared_ptr<HeadSlice>>& heads,
+  TileFiller(const OperandRows& operands, const std::vector<std::shared_ptr<HeadSlice>>& heads,
              Tile* tile)
       : operands_(operands), heads_(heads), tile_(*tile), job_(tile->job()) {}
 
@@ -152,7 +152,7 @@ class TileFiller {
     for (uint64_t i = 0; i < count; ++i) block[i] = Bf16ToFloat(FloatToBf16(block[i]));
   }
 
-  const ContextRows& operands_;
+  const OperandRows& operands_;
   const std::vector<std::shared_ptr<HeadSlice>>& heads_;
   Tile& tile_;
   const Job& job_;
@@ -160,7 +160,7 @@ class TileFiller {
 
 }  // namespace
 
-absl::Status ContextRows::Load(const Job& job, size_t context, ReplayBackend backend) {
+absl::Status OperandRows::Load(const Job& job, size_t context, ReplayBackend backend) {
   const size_t operands = job.plan->operands.size();
   widened_ = backend == ReplayBackend::kCpuF32 && job.plan->policy != ReplayPolicy::kFp64Audit;
   blocks_.resize(operands);
@@ -187,15 +187,15 @@ absl::Status ContextRows::Load(const Job& job, size_t context, ReplayBackend bac
   return absl::OkStatus();
 }
 
-const void* ContextRows::Hidden(size_t operand, uint64_t row) const {
+const void* OperandRows::Hidden(size_t operand, uint64_t row) const {
   return buffers_[operand].data() + row * widths_[operand] * (widened_ ? 4 : 2);
 }
 
-const uint16_t* ContextRows::HiddenBf16(size_t operand, uint64_t row) const {
+const uint16_t* OperandRows::HiddenBf16(size_t operand, uint64_t row) const {
   return reinterpret_cast<const uint16_t*>(buffers_[operand].data()) + row * widths_[operand];
 }
 
-absl::Status FillTile(const ContextRows& operands,
+absl::Status FillTile(const OperandRows& operands,
                       const std::vector<std::shared_ptr<HeadSlice>>& heads, ThreadPool& pool,
                       bool first_pass, Tile* tile, std::vector<SideLeaf>* partials) {
   const Job& job = tile->job();

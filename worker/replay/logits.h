@@ -17,7 +17,7 @@
 namespace assay {
 
 // The rows of one context for every operand that a source uses.
-class ContextRows {
+class OperandRows {
  public:
   // `backend` decides the element type of hidden rows (bf16, or widened to fp32).
   absl::Status Load(const Job& job, size_t context, ReplayBackend backend);
@@ -37,7 +37,7 @@ class ContextRows {
 // Fills `tile` and returns in `partials` the first pass of every [source][row][own leaf].
 // `operands` were loaded for the tile's context. `first_pass` false leaves `partials` alone (for
 // measuring the products by themselves).
-absl::Status FillTile(const ContextRows& operands,
+absl::Status FillTile(const OperandRows& operands,
                       const std::vector<std::shared_ptr<HeadSlice>>& heads, ThreadPool& pool,
                       bool first_pass, Tile* tile, std::vector<SideLeaf>* partials);
 

@@ -247,7 +247,7 @@ std::string LogitBytes(const ReplayPlan& plan, size_t source) {
   HeadStore store;
   ThreadPool pool(2);
   const Prepared prepared = PrepareRun(job, &store, pool, *single).value();
-  ContextRows rows;
+  OperandRows rows;
   EXPECT_TRUE(rows.Load(job, 0, prepared.backend).ok());
   Tile tile;
   tile.Reset(job, 0, 0, plan.contexts[0].observed.size());

@@ -90,7 +90,7 @@ class Replay {
  private:
   // Tiles of one context in order.
   absl::Status RunContext(size_t context, TileExchange* exchange) {
-    const absl::StatusOr<const ContextRows*> loaded = feed_.Next();
+    const absl::StatusOr<const OperandRows*> loaded = feed_.Next();
     const uint64_t rows = plan_.contexts[context].observed.size();
     const uint64_t step = plan_.row_tile == 0 ? rows : std::min(plan_.row_tile, rows);
     for (uint64_t first = 0; first < rows; first += step) {
@@ -105,7 +105,7 @@ class Replay {
     return absl::OkStatus();
   }
 
-  absl::Status FirstPass(const ContextRows& rows, FirstPart* out) {
+  absl::Status FirstPass(const OperandRows& rows, FirstPart* out) {
     ASSAY_RETURN_IF_ERROR(FillTile(rows, prepared_.heads, pool_, true, &tile_, &out->sides));
     CountProducts();
     ASSAY_ASSIGN_OR_RETURN(out->thresholds, OwnThresholds(tile_, out->sides, ReaderOf(tile_)));

@@ -24,7 +24,7 @@ void RowFeed::Start(size_t context) {
   });
 }
 
-absl::StatusOr<const ContextRows*> RowFeed::Next() {
+absl::StatusOr<const OperandRows*> RowFeed::Next() {
   if (next_ == 0) Start(0);
   ASSAY_RETURN_IF_ERROR(reading_.get());
   const size_t current = next_++;

@@ -27,7 +27,7 @@ class RowFeed {
   // Rows of context 0, 1, 2, ... with each call; valid until the next. Errors of a read are told
   // when its context's turn comes, so that they name the same context as without reading ahead. Not
   // to be called again after an error or the last context.
-  absl::StatusOr<const ContextRows*> Next();
+  absl::StatusOr<const OperandRows*> Next();
 
  private:
   void Start(size_t context);
@@ -35,7 +35,7 @@ class RowFeed {
   const Job& job_;
   const ReplayBackend backend_;
   size_t next_ = 0;
-  std::array<ContextRows, 2> rows_;  // context c lies in rows_[c % 2]
+  std::array<OperandRows, 2> rows_;  // context c lies in rows_[c % 2]
   std::future<absl::Status> reading_;
 };
 

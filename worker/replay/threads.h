@@ -33,14 +33,15 @@ class ThreadPool {
   void Work(int thread);
   void Take(int thread);
 
-  std::mutex mutex_;
+  std::mutex mutex_;  // for sleeping only
   std::condition_variable start_, finish_;
+  // Of the current round; written before round_ changes, when no thread is busy.
   const std::function<void(int64_t, int)>* body_ = nullptr;
   int64_t tasks_ = 0;
   std::atomic<int64_t> next_{0};
-  uint64_t round_ = 0;
-  int busy_ = 0;
-  bool stop_ = false;
+  std::atomic<uint64_t> round_{0};
+  std::atomic<int> busy_{0};
+  std::atomic<bool> stop_{false};
   std::vector<std::thread> workers_;
 };
 
