@@ -16,7 +16,8 @@ int main(int argc, char** argv) {
       {"products", assay::bench::ProductsRow}, {"threads", assay::bench::ThreadsRow},
       {"ranks", assay::bench::RanksRow},       {"contexts", assay::bench::ContextsRow},
       {"long", assay::bench::LongContextRow},  {"memory", assay::bench::MemoryRow},
-      {"metric", assay::bench::MetricRow},     {"peer", assay::bench::PeerRow}};
+      {"metric", assay::bench::MetricRow},     {"peer", assay::bench::PeerRow},
+      {"captures", assay::bench::CapturesRow}};
   Flags flags = {{"--vocab", "49152"},
                  {"--hidden", "576"},
                  {"--positions", "256"},
@@ -24,6 +25,11 @@ int main(int argc, char** argv) {
                  {"--row-tile", std::to_string(assay::ReplayPlan().row_tile)},
                  {"--threads", "2"},
                  {"--repeats", "5"},
+                 {"--suite", "deploy/panel/suite"},
+                 {"--filter", "sentinel"},
+                 {"--reference", ""},
+                 {"--candidate", ""},
+                 {"--head", ""},
                  {"--python", "python3"},
                  {"--peer-qf", ""},
                  {"--peer-script", "tests/bench/replay_peer.py"},

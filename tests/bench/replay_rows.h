@@ -22,8 +22,17 @@ Json LongContextRow(const Flags& flags);
 Json MemoryRow(const Flags& flags);
 // Both passes over logits in cache against the exp and log calls that they contain.
 Json MetricRow(const Flags& flags);
+// A replay of captures on disk through a model's head against its products.
+Json CapturesRow(const Flags& flags);
 // A peer's replay function on the same data and threads.
 Json PeerRow(const Flags& flags);
+
+// Core nanoseconds of one exp and one logarithm of the metric, called by themselves on values in
+// cache.
+struct BareCost {
+  double exp = 0, log = 0;
+};
+BareCost MeasureBareCalls(uint64_t repeats);
 
 }  // namespace assay::bench
 

@@ -24,10 +24,12 @@ void ProductsAlone::Run() {
   std::vector<SideLeaf> unused;
   const uint64_t total = job_.plan->contexts[0].observed.size();
   const uint64_t step = job_.plan->row_tile == 0 ? total : job_.plan->row_tile;
-  for (uint64_t row = 0; row < total; row += step) {
-    tile_.Reset(job_, 0, row, std::min(step, total - row));
-    const absl::Status filled = FillTile(rows_, prepared_->heads, pool_, false, &tile_, &unused);
-    if (!filled.ok()) Die(filled.ToString());
+  for (size_t context = 0; context < job_.plan->contexts.size(); ++context) {
+    for (uint64_t row = 0; row < total; row += step) {
+      tile_.Reset(job_, 0, row, std::min(step, total - row));
+      const absl::Status filled = FillTile(rows_, prepared_->heads, pool_, false, &tile_, &unused);
+      if (!filled.ok()) Die(filled.ToString());
+    }
   }
 }
 

@@ -27,7 +27,7 @@ class WholeReplay {
 };
 
 // The same products through the same oneDNN kernels, with the same tiles and threads, of the first
-// context: nothing is done with the logits.
+// context as often as there are contexts: nothing is done with the logits.
 class ProductsAlone {
  public:
   ProductsAlone(const ReplayPlan& plan, int threads);
@@ -39,7 +39,7 @@ class ProductsAlone {
   ThreadPool pool_;
   HeadStore store_;
   std::optional<Prepared> prepared_;
-  ContextRows rows_;
+  OperandRows rows_;
   Tile tile_;
 };
 

@@ -63,6 +63,19 @@ Logits MakeLogits() {
 
 }  // namespace
 
+BareCost MeasureBareCalls(uint64_t repeats) {
+  const BareCalls& bare = Bare(Kernels().isa);
+  const Logits logits = MakeLogits();
+  Samples exps, logs;
+  volatile double sink = 0;
+  for (uint64_t r = 0; r < repeats; ++r) {
+    exps.Take([&] { sink = sink + bare.sum_exp(logits.exponents.data(), kColumns * kRows); });
+    logs.Take([&] { sink = sink + bare.sum_log1p(logits.tails.data(), kColumns * kRows); });
+  }
+  const double each = 1e9 / static_cast<double>(kColumns * kRows);
+  return {exps.processor() * each, logs.processor() * each};
+}
+
 Json MetricRow(const Flags& flags) {
   const ReplayKernels& kernels = Kernels();
   const BareCalls& bare = Bare(kernels.isa);
