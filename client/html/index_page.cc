@@ -51,7 +51,7 @@ std::string CandidatesTable(const std::vector<const Json*>& scored, const std::s
     Cell mean = MeanOf(h.at("mean_kl_ref_cand")), size = BytesOf(weights.at(label));
     mean.html +=
         "<br><span class=\"dim\">" + HtmlText(IntervalCell(h.at("context_bootstrap"))) + "</span>";
-    if (what_if && !size.sort.empty()) size.html += " <span class=\"dim\">what-if</span>";
+    if (what_if && !size.sort.empty()) size.html += "<br><span class=\"dim\">what-if</span>";
     rows.push_back(
         {LinkTo(label),
          mean,

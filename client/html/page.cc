@@ -27,7 +27,12 @@ std::string Policy(const std::vector<std::string_view>& scripts) {
 std::string Heading(const Column& column, bool sortable) {
   std::string out = column.number ? "<th scope=\"col\" class=\"n\"" : "<th scope=\"col\"";
   if (sortable) out += " aria-sort=\"none\"";
-  return out + ">" + HtmlText(column.title) + "</th>";
+  out += ">";
+  for (const char c : HtmlText(column.title)) {
+    out += c;
+    if (c == '/') out += "<wbr>";
+  }
+  return out + "</th>";
 }
 
 }  // namespace

@@ -70,8 +70,8 @@
     // Share above.
     var floor = Math.floor(log10(1 / d.total));
     var y2 = d3.scale.linear().domain([floor, 0]).range([bottom2, top2]);
-    A.axisY(root, y2, left, right, A.powers(floor, 0, 5), function (t) { return A.number(100 * Math.pow(10, t), 3) + " %"; });
-    A.text(root, left, top2 - 10, "share of positions with a larger KLD", "start");
+    A.axisY(root, y2, left, right, A.powers(floor, 0, 5), A.power);
+    A.text(root, left, top2 - 10, "share of positions with a larger KLD, logarithmic", "start");
     var above = d.total - b.below, points = [[low, above]];
     b.inside.forEach(function (g) {
       points.push([g.from, above]);

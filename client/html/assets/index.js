@@ -78,7 +78,7 @@
     var room = Math.min(0.42 * width, 14 + 7.2 * d3.max(rows, function (p) { return name(p).length; }));
     var ends = [0];
     rows.forEach(function (p) { ends.push(p.difference, p.low === null ? 0 : p.low, p.high === null ? 0 : p.high); });
-    var x = d3.scale.linear().domain(d3.extent(ends)).nice().range([room, width - 24]);
+    var x = d3.scale.linear().domain(ends.some(Number) ? d3.extent(ends) : [-1e-6, 1e-6]).nice().range([room, width - 24]);
     var root = A.svg(element, width, bottom + 44, "Paired differences of " + rows.length + " pairs of candidates");
     var ticks = x.ticks(Math.max(2, Math.floor((width - room) / 90)));
     root.append("g").attr("class", "grid").selectAll("line").data(ticks).enter().append("line")
