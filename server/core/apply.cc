@@ -46,6 +46,7 @@ struct Dispatcher {
   void operator()(const SealDone& c) { out.status = core::DoSealDone(t, c); }
   void operator()(const SealFailed& c) { out.status = core::DoSealFailed(t, c); }
   void operator()(const DocumentFailed& c) { core::DoDocumentFailed(t, c); }
+  void operator()(const DropCaptures& c) { core::DoDropCaptures(t, c); }
   void operator()(const Start& c) { core::DoStart(t, c); }
 };
 

@@ -34,6 +34,12 @@ struct AddResources {
   std::vector<Row> rows;  // rows that exist already are left as they are
 };
 
+// Forgets the hidden files of those of `captures` that UnusedCaptures still gives.
+struct DropCaptures {
+  std::vector<std::string> captures;
+  bool sealed = false;
+};
+
 struct LeaseProgress {
   std::string lease;
   int64_t done = 0, total = 0;
@@ -46,6 +52,9 @@ struct LeaseResult {
   std::string error_operand;  // operand a refused row belongs to ("ref", "cand3"); "" when not said
   std::string counters_json;
   int64_t wall_ms = 0, rank_attempts = 0;
+  // Set by the shell after an input could not be read: blobs of the unit that it found damaged and
+  // dropped.
+  std::vector<std::string> damaged;
   Fault vetting;  // set by the shell when the result names a blob that is not there or not what it
                   // says
 };
@@ -95,7 +104,7 @@ struct Start {
 struct Command {
   std::string principal;  // who asks: "local", a token's name, "coordinator"
   std::variant<CreateRun, CancelRun, AddResources, Synchronize, Tick, SealDone, SealFailed,
-               DocumentFailed, Start>
+               DocumentFailed, Start, DropCaptures>
       body;
 };
 
@@ -139,8 +148,20 @@ Outcome Apply(State& state, const Command& command, const Now& now);
 
 // Digest over what determines a candidate's report: identical work has an identical fingerprint.
 std::string WorkFingerprint(const RunRow& run, const CandidateRow& candidate);
-// "own", "shared": head modes of the candidate once heads are known.
+// "own", "shared": head modes of the candidate once heads are known. A capture without a head of
+// its own goes through the reference's: "shared" alone.
 std::vector<std::string> HeadModes(const RunRow& run, const CandidateRow& candidate);
+// Scored positions of each of the run's contexts.
+int64_t ScoredPositions(const RunRow& run);
+// Captures of `among` (all when empty) that hold files which no run that has not ended needs and,
+// unless `sealed`, no sealed report was made of. By id.
+struct UnusedCapture {
+  std::string id;
+  int64_t files = 0;
+  uint64_t bytes = 0;
+};
+std::vector<UnusedCapture> UnusedCaptures(const State& state, const std::vector<std::string>& among,
+                                          bool sealed);
 std::string CaptureId(std::string_view model, std::string_view suite, std::string_view cut_point,
                       std::string_view identity_json);
 std::string_view RunStateName(RunState state);

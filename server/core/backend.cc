@@ -16,6 +16,7 @@ namespace assay::core {
 namespace {
 
 constexpr char kFallbackBackend[] = "cpu-f32";
+constexpr double kSafeBound = 0x1p60;  // kBf16OperandBound of worker/replay
 
 // Done replay units of `run` are to be done again, with the backend settled now.
 void ReopenReplays(Txn& t, const RunRow& run) {
@@ -32,7 +33,65 @@ void ReopenReplays(Txn& t, const RunRow& run) {
   }
 }
 
+// What is beyond the safe range, as text; "" for nothing that is known.
+std::string BeyondSafeRange(const State& s, const RunRow& run, const OperandRow& op) {
+  if (const auto head = s.heads.find(op.head);
+      head != s.heads.end() && head->second.max_abs >= kSafeBound) {
+    return "heads/" + op.head;
+  }
+  const auto files = s.files.find(op.capture);
+  if (files == s.files.end()) return "";
+  for (const int64_t index : run.contexts) {
+    const auto file = files->second[0].find(index);
+    if (file == files->second[0].end() || file->second.max_abs < kSafeBound) continue;
+    return "captures/" + op.capture + ", context " + std::to_string(index) + ",";
+  }
+  return "";
+}
+
 }  // namespace
+
+bool WorkerHasBackend(const WorkerState& worker, const std::string& backend) {
+  if (backend.empty() || backend == kFallbackBackend) return true;
+  const auto identity = ParseJson(worker.replay_identity, "replay identity");
+  // One that does not say what it has is believed to have it; the unit will tell.
+  if (!identity.ok() || !identity->is_object() || !identity->contains("backend")) return true;
+  if (backend == "cuda-bf16") return identity->contains("cuda");
+  const auto digest = identity->find("self_test_sha256_bf16");
+  return digest == identity->end() || (digest->is_string() && *digest != "");
+}
+
+std::string BackendsWithout(const State& s, const std::string& backend) {
+  if (backend.empty()) return "";
+  std::set<std::string> found;
+  for (const auto& [id, w] : s.workers) {
+    if (!w.live || w.replay_identity.empty()) continue;
+    if (WorkerHasBackend(w, backend)) return "";
+    for (const char* other : {"cpu-bf16", "cpu-f32", "cuda-bf16"}) {
+      if (WorkerHasBackend(w, other)) found.insert(other);
+    }
+  }
+  std::string text;
+  for (const std::string& other : found) text += (text.empty() ? "" : ", ") + other;
+  return text;
+}
+
+void SettleByMaxima(Txn& t, RunRow* run) {
+  if (!run->backend.empty() || run->settled_backend == kFallbackBackend) return;
+  for (const OperandRow* op : LiveOperands(run)) {
+    const std::string what = BeyondSafeRange(t.s, *run, *op);
+    if (what.empty()) continue;
+    const bool begun = !run->settled_backend.empty();
+    run->settled_backend = kFallbackBackend;
+    if (begun) ReopenReplays(t, *run);
+    t.Event(run, EventKind::kNote, begun ? "BACKEND_MOVED" : "BACKEND_CHOSEN",
+            what +
+                " holds values of 2^60 or more, beyond what the bf16 kernels compute safely; "
+                "all replays of this run use " +
+                kFallbackBackend);
+    return;
+  }
+}
 
 std::string UnitBackend(const RunRow& run) {
   if (!run.backend.empty()) return run.backend;

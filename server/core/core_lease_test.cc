@@ -233,5 +233,20 @@ TEST(Core, AResultThatDoesNotFitTheUnitIsRefused) {
   EXPECT_EQ(w.Sync({}, {result}, {}, 0).acks.at(0).kind, AckKind::kInvalid);
 }
 
+TEST(CoreLease, AFullDiskOfAWorkerIsSaidToBeThatWorkers) {
+  World w;
+  const std::string model = w.AddModel("ref");
+  const std::string run = w.Create(w.Spec("r1", model, {model}));
+  const FakeWorker worker;
+  for (int64_t i = 0; i < w.state.options.failures_max; ++i) {
+    const SyncAnswer answer = w.Sync(worker);
+    ASSERT_EQ(answer.start.size(), 1u);
+    w.Sync(worker, {World::Bad(answer.start[0], "DISK_FULL", true)}, {}, 0);
+  }
+  EXPECT_EQ(w.state.runs.at(run).error.reason, "DISK_FULL");
+  EXPECT_NE(w.state.runs.at(run).error.message.find("workers/w0: it went wrong"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace assay

@@ -221,9 +221,12 @@ bool AdvanceOperand(Txn& t, RunRow* run, OperandRow* op) {
     op->capture = op->given_capture;
     if (op->head.empty()) op->head = op->given_head;
     if (!op->head.empty()) return true;
-    const std::string& model = t.s.captures.at(op->capture).model;
-    op->head = t.s.models.at(model).head;
-    if (op->head.empty()) EnsurePrepare(t, model);
+    if (op->model.empty()) {  // through the reference's head, once that is known
+      op->head = run->reference.head;
+      return !op->head.empty();
+    }
+    op->head = t.s.models.at(op->model).head;
+    if (op->head.empty()) EnsurePrepare(t, op->model);
     return !op->head.empty();
   }
   const ModelRow& model = t.s.models.at(op->model);
@@ -245,16 +248,42 @@ bool AdvanceOperand(Txn& t, RunRow* run, OperandRow* op) {
   return true;
 }
 
+// What a capture that was given, or a vocabulary, has to do with the head.
+std::optional<Fault> CheckShapes(const State& s, const RunRow& run, const OperandRow& op) {
+  const HeadRow& head = s.heads.at(op.head);
+  const auto mismatch = [](const std::string& text) {
+    return Fault{"INVALID_ARGUMENT", "SHAPE_MISMATCH", text};
+  };
+  if (run.valid_vocab > head.vocab) {
+    return mismatch("heads/" + op.head + " has " + std::to_string(head.vocab) +
+                    " rows, fewer than the " + std::to_string(run.valid_vocab) + " of valid_vocab");
+  }
+  if (const int64_t stated = s.suites.at(run.suite).vocab_size; stated > head.vocab) {
+    return mismatch("heads/" + op.head + " has " + std::to_string(head.vocab) +
+                    " rows, the suite's vocabulary is " + std::to_string(stated) +
+                    "; suite and head belong to different models");
+  }
+  const auto files = s.files.find(op.given_capture);
+  if (files == s.files.end() || files->second[0].empty()) return std::nullopt;
+  const int64_t width = files->second[0].begin()->second.width;
+  if (width == head.hidden) return std::nullopt;
+  return mismatch("heads/" + op.head + " takes " + std::to_string(head.hidden) +
+                  " hidden values, the rows of captures/" + op.given_capture + " have " +
+                  std::to_string(width) + "; give the head of that model");
+}
+
 // Faults that show as soon as heads are known.
 std::optional<Fault> CheckHeads(const State& s, const RunRow& run, const OperandRow& op,
                                 bool is_reference) {
   const HeadRow& head = s.heads.at(op.head);
-  if (run.max_token >= head.vocab) {
+  const int64_t columns = run.valid_vocab > 0 ? std::min(run.valid_vocab, head.vocab) : head.vocab;
+  if (run.max_token >= columns) {
     return Fault{"INVALID_ARGUMENT", "TOKEN_OUT_OF_RANGE",
                  "suites/" + run.suite + " has token id " + std::to_string(run.max_token) +
-                     " but heads/" + op.head + " has a vocabulary of " +
-                     std::to_string(head.vocab) + "; the suite was made for another tokenizer"};
+                     " but heads/" + op.head + " has a vocabulary of " + std::to_string(columns) +
+                     "; the suite was made for another tokenizer"};
   }
+  if (const auto fault = CheckShapes(s, run, op)) return fault;
   if (is_reference) return std::nullopt;
   const auto reference = s.heads.find(run.reference.head);
   if (reference == s.heads.end() || reference->second.vocab == head.vocab) return std::nullopt;
@@ -442,6 +471,8 @@ void Reconcile(Txn& t, const std::string& id) {
     BeginSealing(t, &run);
     return;
   }
+  // A backend that nobody has is not worth a capture; the wait for it ends in scheduler.cc.
+  if (!run.replay_planned && !BackendsWithout(t.s, run.backend).empty()) return;
   bool planned = AdvanceOperand(t, &run, &run.reference);
   if (planned) {
     if (const auto fault = CheckHeads(t.s, run, run.reference, true))
@@ -459,6 +490,7 @@ void Reconcile(Txn& t, const std::string& id) {
       return Reconcile(t, id);
     }
   }
+  SettleByMaxima(t, &run);
   if (planned) {
     if (!run.replay_planned) PlanReplay(t, &run);
     for (const OperandRow* op : LiveOperands(&run)) EnsureRepeats(t, run, *op);

@@ -14,6 +14,12 @@ namespace {
 constexpr int64_t kCountMax = int64_t{1} << 40;
 constexpr int64_t kBytesMax = int64_t{1} << 53;
 
+// 0 when the worker does not say.
+absl::StatusOr<double> MaxAbsOf(const JsonFields& fields) {
+  if (!fields.Has("max_abs")) return 0.0;
+  return fields.Number("max_abs");
+}
+
 absl::Status ApplyPrepare(Txn& t, const UnitRow& unit, const Json& result) {
   const JsonFields fields(result, "prepare result");
   ASSAY_RETURN_IF_ERROR(fields.CheckObject());
@@ -30,6 +36,7 @@ absl::Status ApplyPrepare(Txn& t, const UnitRow& unit, const Json& result) {
   ASSAY_ASSIGN_OR_RETURN(head.vocab, head_fields.Int("vocab", 1, kCountMax));
   ASSAY_ASSIGN_OR_RETURN(head.hidden, head_fields.Int("hidden", 1, kCountMax));
   head.create_ms = t.now.unix_ms;
+  ASSAY_ASSIGN_OR_RETURN(head.max_abs, MaxAbsOf(head_fields));
   Json kept = *facts;
   // What the head was before it was rounded belongs to the model: two models may share a head.
   if (head_fields.Has("storage_format")) {
@@ -72,6 +79,7 @@ absl::Status ApplyFiles(Txn& t, const UnitRow& unit, const Json& result) {
     row.bytes = static_cast<uint64_t>(bytes);
     ASSAY_ASSIGN_OR_RETURN(row.rows, file.Int("rows", rows, rows));
     ASSAY_ASSIGN_OR_RETURN(row.width, file.Int("width", 1, kCountMax));
+    ASSAY_ASSIGN_OR_RETURN(row.max_abs, MaxAbsOf(file));
     indices.insert(row.index);
     out.push_back(std::move(row));
   }
@@ -194,6 +202,9 @@ Ack TakeFailure(Txn& t, WorkerState& worker, UnitRow unit, const LeaseResult& ou
   }
   NoteAttempt(&unit, outcome, reason, t.now);
   unit.error = outcome.error;
+  // The machine's trouble, not the unit's: say whose.
+  if (reason == "DISK_FULL")
+    unit.error.message = "workers/" + worker.id + ": " + unit.error.message;
   size_t named = 0;
   const bool blames = !outcome.retryable && unit.kind == UnitKind::kReplay &&
                       CandidateOf(outcome.error_operand, &named);
@@ -204,12 +215,13 @@ Ack TakeFailure(Txn& t, WorkerState& worker, UnitRow unit, const LeaseResult& ou
   t.Put(unit);
   const bool last = !blames && (!outcome.retryable || unit.failures >= t.s.options.failures_max);
   if (!last) CloseLease(t, outcome.lease, reason, UnitState::kReady);
+  ForgetBlobs(t, outcome.damaged);
   if (blames && !BlameCandidate(t, t.s.units.at(unit.id), outcome)) {
     PoisonUnit(t, t.s.units.at(unit.id), outcome.error);
   }
   if (last) {
     CloseLease(t, outcome.lease, reason, UnitState::kPoisoned);
-    PoisonUnit(t, t.s.units.at(unit.id), outcome.error);
+    PoisonUnit(t, t.s.units.at(unit.id), unit.error);
   }
   return ack;
 }

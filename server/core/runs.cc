@@ -1,6 +1,7 @@
 // Runs: creation, cancelling, failing, ending.
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "server/core/steps.h"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr size_t kLabelBytesMax = 128;
 constexpr size_t kRequestIdBytesMax = 128;
+constexpr int64_t kVocabChunkMin = 16;  // that of worker/replay
 
 bool IsToken(const std::string& text, size_t max_bytes) {
   return !text.empty() && text.size() <= max_bytes &&
@@ -32,8 +34,15 @@ Json SourceJson(const OperandRow& source) {
   } else {
     json["capture"] = source.given_capture;
     json["head"] = source.given_head;
+    json["head_origin"] = source.head_origin_json;
   }
+  if (!source.bias.empty()) json["bias"] = source.bias;
   return json;
+}
+
+// Whether the operand has, or will have, a head of its own.
+bool HasOwnHead(const OperandRow& source) {
+  return !source.model.empty() || !source.given_head.empty();
 }
 
 }  // namespace
@@ -51,14 +60,23 @@ std::string WorkFingerprint(const RunRow& run, const CandidateRow& candidate) {
   json["allow_infinite"] = run.allow_infinite;
   json["repeat"] = run.repeat_sentinels;
   if (!run.backend.empty()) json["backend"] = run.backend;
+  // Only where they say something: work of before they existed keeps its fingerprint.
+  if (run.logit_scale != 0) json["logit_scale"] = run.logit_scale;
+  if (run.score_from != 0) json["score_from"] = run.score_from;
+  if (run.vocab_chunk != 0) json["vocab_chunk"] = run.vocab_chunk;
+  if (run.limit != 0) json["limit"] = run.limit;
   return Sha256Hex(CanonicalJson(json).value_or(""));
 }
 
 std::vector<std::string> HeadModes(const RunRow& run, const CandidateRow& candidate) {
+  if (!HasOwnHead(candidate.source)) return {"shared"};
   if (!run.heads.empty()) return run.heads;
-  if (candidate.source.head == run.reference.head) return {"own"};
+  if (candidate.source.head == run.reference.head && candidate.source.bias == run.reference.bias)
+    return {"own"};
   return {"own", "shared"};
 }
+
+int64_t ScoredPositions(const RunRow& run) { return run.context_length - 1 - run.score_from; }
 
 std::string_view RunStateName(RunState state) {
   switch (state) {
@@ -119,15 +137,58 @@ absl::Status CheckOperand(const State& s, const OperandRow& source, const RunRow
     }
   }
   if (source.given_head.empty()) {
-    if (capture->second.model.empty() || s.models.count(capture->second.model) == 0) {
+    const bool known = !capture->second.model.empty() && s.models.count(capture->second.model) != 0;
+    if (known) return absl::OkStatus();
+    if (&source == &run.reference) {
       return InvalidError("HEAD_UNKNOWN",
-                          who + ": a capture of an unregistered model needs a head");
+                          who + ": a capture of an unregistered model needs a head; give --head");
+    }
+    if (!source.bias.empty()) {
+      return InvalidError("HEAD_UNKNOWN", who + ": a bias belongs to a head of its own; give one");
+    }
+    if (!run.heads.empty() &&
+        std::find(run.heads.begin(), run.heads.end(), "shared") == run.heads.end()) {
+      return InvalidError("HEAD_UNKNOWN", who +
+                                              ": the capture has no head of its own, and the run "
+                                              "asks for own heads only; give --candidate-head");
     }
   } else if (s.heads.count(source.given_head) == 0) {
     return NotFoundError("HEAD_UNKNOWN",
                          who + ": heads/" + source.given_head + " was never created");
   }
   return absl::OkStatus();
+}
+
+// As worker/replay refuses them, but before any work.
+absl::Status CheckNumbers(const RunRow& run) {
+  if (run.logit_scale < 0 || !std::isfinite(run.logit_scale)) {
+    return InvalidError("RUN_INVALID", "logit_scale must be a positive number, 0 for 1");
+  }
+  if (run.score_from < 0 || ScoredPositions(run) < 1) {
+    return InvalidError("FILTER_EMPTY", "scoring from position " + std::to_string(run.score_from) +
+                                            " leaves nothing of contexts with " +
+                                            std::to_string(run.context_length - 1) +
+                                            " scored positions; start earlier");
+  }
+  if (run.limit < 0) return InvalidError("RUN_INVALID", "limit must not be negative, 0 for all");
+  const bool chunked = run.vocab_chunk != 0;
+  if (chunked && (run.vocab_chunk < kVocabChunkMin || run.softcap != 0 ||
+                  run.numeric_policy != "torch-bf16")) {
+    return InvalidError("RUN_INVALID",
+                        "vocab_chunk needs policy torch-bf16 without softcap and at least " +
+                            std::to_string(kVocabChunkMin) + " columns");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckBackendIsThere(const State& s, const RunRow& run) {
+  const std::string other = BackendsWithout(s, run.backend);
+  if (other.empty()) return absl::OkStatus();
+  return PreconditionError("BACKEND_UNAVAILABLE",
+                           "no connected worker has the replay backend " + run.backend + ", only " +
+                               other +
+                               "; use one of them or auto, or connect such a "
+                               "worker first");
 }
 
 absl::Status CheckRun(const State& s, const RunRow& run) {
@@ -151,6 +212,8 @@ absl::Status CheckRun(const State& s, const RunRow& run) {
     return InvalidError("RUN_INVALID",
                         "unit_contexts and row_tile must be 0 to 4096, valid_vocab not negative");
   }
+  ASSAY_RETURN_IF_ERROR(CheckNumbers(run));
+  ASSAY_RETURN_IF_ERROR(CheckBackendIsThere(s, run));
   std::set<std::string> modes;
   for (const std::string& head : run.heads) {
     if ((head != "own" && head != "shared") || !modes.insert(head).second) {
@@ -244,6 +307,13 @@ absl::StatusOr<RunAnswer> DoCreateRun(Txn& t, const std::string& principal,
   }
   if (run.unit_contexts == 0) run.unit_contexts = t.s.options.unit_contexts;
   if (run.row_tile == 0) run.row_tile = 64;
+  // The head of a capture's registered model is the capture's own.
+  const auto adopt = [&](OperandRow* source) {
+    if (!source->given_capture.empty() && source->given_head.empty())
+      source->model = t.s.captures.at(source->given_capture).model;
+  };
+  adopt(&run.reference);
+  for (CandidateRow& candidate : run.candidates) adopt(&candidate.source);
   run.id = key.substr(0, 24);
   run.serial = t.NextSerial();
   run.create_ms = t.now.unix_ms;

@@ -307,6 +307,21 @@ void EndStuckUnits(Txn& t) {
   }
 }
 
+// Fails a run that waits for a backend that no connected worker has. True while it waits or fails.
+bool EndWithoutBackend(Txn& t, RunRow* run) {
+  if (run->replay_planned || run->state == RunState::kSealing) return false;
+  const std::string others = BackendsWithout(t.s, run->backend);
+  if (others.empty()) return false;
+  const int64_t since = t.s.run_stuck_since.emplace(run->id, t.now.mono_ms).first->second;
+  if (t.now.mono_ms - since < t.s.options.model_wait_ms) return true;
+  t.s.run_stuck_since.erase(run->id);
+  FailRun(t, run,
+          {"FAILED_PRECONDITION", "BACKEND_UNAVAILABLE",
+           "no connected worker has the replay backend " + run->backend + ", only " + others +
+               "; use one of them or auto, or connect such a worker and start the run again"});
+  return true;
+}
+
 // Runs that cannot even choose a capture: no worker has the model.
 void EndStuckRuns(Txn& t) {
   for (const std::string& id : std::set<std::string>(t.s.active_runs)) {
@@ -321,6 +336,7 @@ void EndStuckRuns(Txn& t) {
         index = i;
       }
     }
+    if (EndWithoutBackend(t, &run)) continue;
     const OperandRow& ref = run.reference;
     const bool reference = ref.capture.empty() && !ref.head.empty() && !LiveOperands(&run).empty();
     if (run.state == RunState::kSealing || (waiting == nullptr && !reference)) {
@@ -380,6 +396,8 @@ bool MayTake(const State& s, const WorkerState& w, const UnitRow& unit) {
   if (!IsReplay(unit.kind)) {
     if (w.models_absent.count(unit.model) != 0) return false;
     if (unit.kind != UnitKind::kPrepare && w.capture_identity.empty()) return false;
+  } else if (!WorkerHasBackend(w, s.runs.at(unit.run).backend)) {
+    return false;
   }
   return HasIdentity(s, w, unit);
 }

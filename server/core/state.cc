@@ -11,7 +11,12 @@ struct Absorber {
   void operator()(const HeadRow& r) { s.heads[r.id] = r; }
   void operator()(const CaptureRow& r) { s.captures[r.id] = r; }
   void operator()(const CaptureFileRow& r) {
-    s.files[r.capture][r.generation == 0 ? 0 : 1][r.index] = r;
+    FileMap& files = s.files[r.capture][r.generation == 0 ? 0 : 1];
+    if (r.sha256.empty()) {
+      files.erase(r.index);
+    } else {
+      files[r.index] = r;
+    }
   }
   void operator()(const RunRow& r) {
     s.runs[r.id] = r;

@@ -52,12 +52,26 @@ Ack TakeResult(Txn& t, WorkerState& worker, const LeaseResult& outcome);
 void PoisonUnit(Txn& t, UnitRow unit, const Fault& error);
 void DoDocumentFailed(Txn& t, const DocumentFailed& command);
 
+// damage.cc: forgets what lies in those blobs; models' heads and native captures are made again,
+// whoever needs an imported capture or head fails.
+void ForgetBlobs(Txn& t, const std::vector<std::string>& sha256s);
+
+// prune.cc
+void DoDropCaptures(Txn& t, const DropCaptures& command);
+
 // backend.cc: compares the backend of a replay result with the run's, and settles or moves the
 // latter. BACKEND_DIFFERS: the unit must be done again with the run's.
 absl::Status SettleBackend(Txn& t, const UnitRow& unit, const Json& result);
 // What a replay unit of `run` is told: the backend asked for, else the fallback once the run has
 // moved to it, else "auto" (the worker looks at the values).
 std::string UnitBackend(const RunRow& run);
+// "" unless workers are connected and none of them has `backend` ("" = any); else the backends that
+// they have, as text.
+std::string BackendsWithout(const State& s, const std::string& backend);
+bool WorkerHasBackend(const WorkerState& worker, const std::string& backend);
+// Moves a run that is left to the workers to the fallback as soon as a head or a captured file is
+// known to hold values beyond the bf16 kernels' safe range.
+void SettleByMaxima(Txn& t, RunRow* run);
 
 // A run that waits for the unit, for logs; "" for none.
 std::string WaitingRun(const State& s, const UnitRow& unit);

@@ -4,6 +4,7 @@
 #define ASSAY_SERVER_CORE_UNIT_DOCUMENT_H_
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -25,6 +26,9 @@ std::string_view LeaseKind(UnitKind kind);
 // kUnitDocumentBytesMax; CONTEXT_MISSING when the suite lacks a context.
 absl::StatusOr<std::string> BuildUnitDocument(const State& state, const UnitRow& unit,
                                               const Suite* suite);
+
+// Every blob of heads and hidden files that a replay unit reads; empty for other kinds.
+std::set<std::string> BlobsOfUnit(const State& state, const UnitRow& unit);
 
 // Id of the suite whose tokens the unit needs; "" for none.
 std::string SuiteOfUnit(const State& state, const UnitRow& unit);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <set>
 
 #include "openssl/rand.h"
 #include "server/core/unit_document.h"
@@ -180,9 +181,30 @@ uint64_t Engine::WaitChange(uint64_t version, int64_t ms) {
   return version_;
 }
 
+// An input that a worker could not read may be damaged here: every blob that the unit names is
+// digested, and dropped when its bytes have changed.
+void Engine::FindDamage(LeaseResult* result) {
+  const std::string& reason = result->error.reason;
+  if (reason != "DOWNLOAD_CORRUPT" && reason != "BLOB_MISSING" && reason != "BLOB_CORRUPT") return;
+  const std::set<std::string> blobs = Read([&](const State& s) {
+    const auto lease = s.leases.find(result->lease);
+    return lease == s.leases.end() ? std::set<std::string>()
+                                   : BlobsOfUnit(s, s.units.at(lease->second.unit));
+  });
+  for (const std::string& sha256 : blobs) {
+    const auto gone = blobs_->DropDamaged(sha256);
+    if (!gone.ok() || !*gone) continue;
+    LogJson("error", "a blob was damaged and is dropped", {{"blob", sha256}});
+    result->damaged.push_back(sha256);
+  }
+}
+
 void Engine::VetResults(Synchronize* command) {
   for (LeaseResult& result : command->results) {
-    if (result.result_json.empty()) continue;
+    if (result.result_json.empty()) {
+      FindDamage(&result);
+      continue;
+    }
     UnitExpectation expected;
     const bool found = Read([&](const State& s) {
       const auto lease = s.leases.find(result.lease);
@@ -196,6 +218,36 @@ void Engine::VetResults(Synchronize* command) {
       result.vetting = {"INVALID_ARGUMENT", ReasonOf(status), MessageOf(status)};
     }
   }
+}
+
+absl::StatusOr<std::vector<UnusedCapture>> Engine::DropUnused(
+    const std::vector<std::string>& captures, bool sealed) {
+  std::set<std::string> blobs;
+  std::vector<UnusedCapture> unused = Read([&](const State& s) {
+    std::vector<UnusedCapture> found = UnusedCaptures(s, captures, sealed);
+    for (const UnusedCapture& capture : found) {
+      for (const FileMap& files : s.files.at(capture.id)) {
+        for (const auto& [index, file] : files) blobs.insert(file.sha256);
+      }
+    }
+    return found;
+  });
+  DropCaptures command{{}, sealed};
+  for (const UnusedCapture& capture : unused) command.captures.push_back(capture.id);
+  const Outcome outcome = Execute({"local", command});
+  if (!outcome.status.ok()) return outcome.status;
+  // A worker that has just found one of these blobs here will be told that it is missing, and
+  // makes it again.
+  Read([&](const State& s) {
+    for (const auto& [id, generations] : s.files) {
+      for (const FileMap& files : generations) {
+        for (const auto& [index, file] : files) blobs.erase(file.sha256);
+      }
+    }
+    return 0;
+  });
+  for (const std::string& sha256 : blobs) ASSAY_RETURN_IF_ERROR(blobs_->Remove(sha256));
+  return unused;
 }
 
 absl::StatusOr<LeaseDocument> Engine::Document(const Grant& grant) {

@@ -100,6 +100,11 @@ class Engine {
   // Verifies the suite in blob `manifest_sha256` and its token blobs and adds it.
   absl::StatusOr<SuiteRow> AddSuite(const std::string& manifest_sha256);
 
+  // Drops the files of those of `captures` that are unused (UnusedCaptures), rows first, then blobs
+  // that nothing else names. What was dropped.
+  absl::StatusOr<std::vector<UnusedCapture>> DropUnused(const std::vector<std::string>& captures,
+                                                        bool sealed);
+
   BlobStore& blobs() { return *blobs_; }
   const Catalogue& catalogue() const { return *catalogue_; }
   const Signer& signer() const { return *signer_; }
@@ -126,6 +131,7 @@ class Engine {
   void Perform(const Effects& effects);
   absl::Status Gate(const Command& command) const;
   void VetResults(Synchronize* command);
+  void FindDamage(LeaseResult* result);
   absl::StatusOr<LeaseDocument> Document(const Grant& grant);
   // Documents of the leases that `answer` starts; one that cannot be made is taken out of it and
   // counts as a failure of its unit.

@@ -10,6 +10,7 @@
 #include "storage/format/capture.h"
 #include "storage/format/model_manifest.h"
 #include "storage/format/safetensors.h"
+#include "storage/report/operand_info.h"
 
 namespace assay {
 namespace {
@@ -30,12 +31,6 @@ OperandRows CopyOperand(const State& state, const OperandRow& source) {
   return out;
 }
 
-std::optional<uint64_t> Count(const Json& object, const char* key) {
-  const auto it = object.find(key);
-  if (it == object.end() || !it->is_number_unsigned()) return std::nullopt;
-  return it->get<uint64_t>();
-}
-
 std::string Text(const Json& object, const char* key) {
   const auto it = object.find(key);
   return it != object.end() && it->is_string() ? it->get<std::string>() : "";
@@ -46,39 +41,27 @@ bool Flag(const Json& object, const char* key) {
   return it != object.end() && it->is_boolean() && it->get<bool>();
 }
 
-ModelSizes SizesOf(const Json& facts) {
-  ModelSizes sizes;
-  sizes.file_bytes = Count(facts, "file_bytes");
-  const auto part = [&](const char* name, std::optional<uint64_t>* weights,
-                        std::optional<double>* bits) {
-    const auto it = facts.find(name);
-    if (it == facts.end() || !it->is_object()) return;
-    *weights = Count(*it, "params");
-    const auto value = it->find("bits_per_weight");
-    if (value != it->end() && value->is_number()) *bits = value->get<double>();
-  };
-  part("body", &sizes.body_weights, &sizes.body_bits_per_weight);
-  part("head", &sizes.head_weights, &sizes.head_bits_per_weight);
-  part("embedding", &sizes.embedding_weights, &sizes.embedding_bits_per_weight);
-  sizes.what_if = Flag(facts, "what_if");
-  return sizes;
-}
-
-std::string ContentSha256(const OperandRows& rows, const RunRow& run, const SuiteRow& suite) {
-  CaptureManifest manifest;
-  manifest.suite_token_sha256 = suite.suite_token_sha256;
+// What the capture holds of the run's contexts, as a manifest would say it.
+CaptureManifest ManifestOf(const OperandRows& rows, const SealRows& all, CaptureManifest manifest) {
+  manifest.suite_token_sha256 = all.suite.suite_token_sha256;
   manifest.cut_point = rows.capture.cut_point;
-  for (const int64_t index : run.contexts) {
+  for (const int64_t index : all.run.contexts) {
     const CaptureFileRow& file = rows.first.at(index);
     manifest.records.push_back(
         {index, file.sha256, static_cast<uint64_t>(file.rows), static_cast<uint64_t>(file.width)});
   }
-  return manifest.ContentSha256();
+  return manifest;
 }
 
 absl::StatusOr<OperandInfo> OperandOf(const OperandRows& rows, const SealRows& all) {
+  if (!rows.capture.manifest_json.empty()) {
+    ASSAY_ASSIGN_OR_RETURN(const Json json,
+                           ParseJson(rows.capture.manifest_json, "capture manifest"));
+    ASSAY_ASSIGN_OR_RETURN(CaptureManifest manifest, FromPortableManifest(json));
+    return DescribeCapture(ManifestOf(rows, all, std::move(manifest)));
+  }
   OperandInfo out;
-  out.capture.content_sha256 = ContentSha256(rows, all.run, all.suite);
+  out.capture.content_sha256 = ManifestOf(rows, all, {}).ContentSha256();
   out.capture.schema = std::string(kCaptureSchema);
   out.capture.cut_point = rows.capture.cut_point;
   ASSAY_ASSIGN_OR_RETURN(Json identity, ParseJson(rows.capture.identity_json, "capture identity"));
@@ -102,12 +85,23 @@ absl::StatusOr<OperandInfo> OperandOf(const OperandRows& rows, const SealRows& a
   ASSAY_ASSIGN_OR_RETURN(const Json facts, ParseJson(rows.model->facts_json, "model facts"));
   out.architecture = Text(facts, "architecture");
   out.family = Text(facts, "family");
-  out.sizes = SizesOf(facts);
+  out.sizes = SizesOfFacts(facts);
   return out;
 }
 
+// What a client says of a head that it rounded before it sent it.
+absl::Status AddOrigin(const std::string& origin_json, HeadIdentity* out) {
+  if (origin_json.empty()) return absl::OkStatus();
+  ASSAY_ASSIGN_OR_RETURN(const Json origin, ParseJson(origin_json, "head origin"));
+  out->tied = Flag(origin, "tied");
+  if (const std::string dtype = Text(origin, "original_dtype"); !dtype.empty())
+    out->original_dtype = dtype;
+  out->original_sha256 = Text(origin, "original_sha256");
+  return absl::OkStatus();
+}
+
 // A head extracted by PREPARE is bf16 already; the model's facts say what it was before.
-absl::StatusOr<HeadIdentity> HeadOf(const OperandRows& rows) {
+absl::StatusOr<HeadIdentity> HeadOf(const OperandRows& rows, const RunRow& run) {
   HeadIdentity out;
   out.vocab = static_cast<uint64_t>(rows.head.vocab);
   out.hidden = static_cast<uint64_t>(rows.head.hidden);
@@ -119,6 +113,9 @@ absl::StatusOr<HeadIdentity> HeadOf(const OperandRows& rows) {
     if (const std::string format = Text(facts, "head_storage_format"); !format.empty())
       out.original_dtype = format;
   }
+  ASSAY_RETURN_IF_ERROR(AddOrigin(rows.source.head_origin_json, &out));
+  if (run.logit_scale != 0 && run.logit_scale != 1) out.logit_scale = run.logit_scale;
+  out.bias_sha256 = rows.source.bias;
   if (out.original_dtype == "BF16") {
     out.original_sha256 = out.rounded_sha256;
   } else {
@@ -173,7 +170,7 @@ absl::StatusOr<std::optional<RepeatedCapture>> RepeatOf(const SealRows& rows,
   }
   RepeatedCapture out;
   out.operand = name;
-  out.positions_per_context = static_cast<uint64_t>(rows.run.context_length) - 1;
+  out.positions_per_context = static_cast<uint64_t>(ScoredPositions(rows.run));
   std::vector<ContextRows> differing;
   for (const int64_t index : rows.run.sentinels) {
     const auto repeat = operand.repeat.find(index);
@@ -258,12 +255,13 @@ absl::StatusOr<ReportInputs> MakeReportInputs(const SealRows& rows, const Suite&
                                               const BlobStore& blobs) {
   const RunRow& run = rows.run;
   ReportInputs in;
-  in.suite = {suite.schema, suite.suite_token_sha256, suite.manifest_sha256,
-              run.filter,   suite.contexts.size(),    suite.context_length};
+  in.suite = {suite.schema,          suite.suite_token_sha256, suite.manifest_sha256, run.filter,
+              suite.contexts.size(), suite.context_length,     run.score_from,        run.limit,
+              suite.vocab_size};
   std::map<int64_t, const SuiteContext*> by_index;
   for (const SuiteContext& context : suite.contexts) by_index[context.index] = &context;
   std::vector<ContextRows> contexts;
-  const auto positions = static_cast<uint64_t>(run.context_length) - 1;
+  const auto positions = static_cast<uint64_t>(ScoredPositions(run));
   for (const int64_t index : run.contexts) {
     const SuiteContext& c = *by_index.at(index);
     in.contexts.push_back({index, c.stratum, c.source_cluster, c.partition, positions});
@@ -276,12 +274,13 @@ absl::StatusOr<ReportInputs> MakeReportInputs(const SealRows& rows, const Suite&
                          ParseJson(run.replay_identity_json, "replay identity"));
   if (run.valid_vocab != 0) in.numeric.valid_vocab = run.valid_vocab;
   if (run.softcap != 0) in.numeric.softcap = run.softcap;
+  if (run.vocab_chunk != 0) in.numeric.vocab_chunk = run.vocab_chunk;
   in.numeric.allow_infinite = run.allow_infinite;
   ASSAY_ASSIGN_OR_RETURN(const Files files, OpenResults(rows.replay, blobs, &in.numeric));
   if (in.numeric.backend.empty()) in.numeric.backend = Text(in.numeric.kernel_identity, "backend");
   if (Rounded(rows)) in.numeric.operand_rounding = "bf16-rne";
-  ASSAY_ASSIGN_OR_RETURN(const HeadIdentity ref_head, HeadOf(rows.reference));
-  ASSAY_ASSIGN_OR_RETURN(const HeadIdentity own_head, HeadOf(rows.operand));
+  ASSAY_ASSIGN_OR_RETURN(const HeadIdentity ref_head, HeadOf(rows.reference, run));
+  ASSAY_ASSIGN_OR_RETURN(const HeadIdentity own_head, HeadOf(rows.operand, run));
   for (const std::string& mode : HeadModes(run, run.candidates[rows.candidate])) {
     HeadResult result;
     result.reference_head = ref_head;

@@ -58,6 +58,12 @@ absl::Status CheckHead(const BlobStore& blobs, const Json& head) {
   ASSAY_ASSIGN_OR_RETURN(const int64_t hidden, fields.Int("hidden", 1, kCountMax));
   ASSAY_ASSIGN_OR_RETURN(const std::string path, blobs.LocalPath(sha256));
   ASSAY_ASSIGN_OR_RETURN(const HeadInfo info, InspectHead(path, tensor));
+  if (fields.Has("max_abs")) {
+    ASSAY_ASSIGN_OR_RETURN(const double max_abs, fields.Number("max_abs"));
+    if (max_abs != info.max_abs) {
+      return InvalidError("RESULT_INVALID", where + ": max_abs is not that of blob " + sha256);
+    }
+  }
   if (info.content_sha256 == content && info.tensor == tensor && info.dtype == DType::kBF16 &&
       info.vocab == static_cast<uint64_t>(vocab) && info.hidden == static_cast<uint64_t>(hidden)) {
     return absl::OkStatus();
@@ -90,7 +96,7 @@ UnitExpectation ExpectationOf(const State& state, const UnitRow& unit) {
   out.unit = unit;
   if (unit.kind != UnitKind::kReplay && unit.kind != UnitKind::kNoise) return out;
   const RunRow& run = state.runs.at(unit.run);
-  out.rows = static_cast<uint64_t>(run.context_length - 1);
+  out.rows = static_cast<uint64_t>(ScoredPositions(run));
   if (unit.kind == UnitKind::kNoise) out.comparisons = {kNoiseComparison};
   if (unit.kind == UnitKind::kReplay) {
     for (const uint32_t candidate : unit.candidates) {

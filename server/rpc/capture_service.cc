@@ -1,5 +1,6 @@
 #include "server/rpc/capture_service.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "server/core/apply.h"
@@ -9,6 +10,7 @@
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "storage/format/capture.h"
+#include "storage/format/head.h"
 #include "storage/format/safetensors.h"
 
 namespace assay::rpc {
@@ -51,10 +53,17 @@ class Ingester {
     ASSAY_ASSIGN_OR_RETURN(selected_, SelectContexts(*suite_, header.filter()));
     capture_.cut_point =
         header.cut_point().empty() ? std::string(kDefaultCutPoint) : header.cut_point();
-    ASSAY_ASSIGN_OR_RETURN(capture_.identity_json,
-                           CanonicalObject(header.stack_json(), "stack_json"));
-    ASSAY_ASSIGN_OR_RETURN(capture_.declared_json, CanonicalObject(header.candidate_identity_json(),
-                                                                   "candidate_identity_json"));
+    if (header.manifest_json().empty()) {
+      ASSAY_ASSIGN_OR_RETURN(capture_.identity_json,
+                             CanonicalObject(header.stack_json(), "stack_json"));
+      ASSAY_ASSIGN_OR_RETURN(
+          capture_.declared_json,
+          CanonicalObject(header.candidate_identity_json(), "candidate_identity_json"));
+    } else {
+      ASSAY_ASSIGN_OR_RETURN(capture_.manifest_json,
+                             CanonicalObject(header.manifest_json(), "manifest_json"));
+      capture_.identity_json = "{}";
+    }
     capture_.origin = "ingest";
     capture_.contexts_total = static_cast<int64_t>(suite_->contexts.size());
     capture_.create_ms = engine_->now().unix_ms;
@@ -105,6 +114,7 @@ class Ingester {
     Json who = Json::object();
     who["declared"] = capture_.declared_json;
     who["model"] = capture_.model;
+    if (!capture_.manifest_json.empty()) who["manifest"] = capture_.manifest_json;
     Json digests = Json::array();
     for (const CaptureFileRow& file : files_) digests.push_back(file.sha256);
     who["files"] = std::move(digests);
@@ -143,6 +153,7 @@ class Ingester {
     ASSAY_ASSIGN_OR_RETURN(row.bytes, engine_->blobs().Size(sha256_));
     row.rows = static_cast<int64_t>(rows);
     row.width = static_cast<int64_t>(width);
+    row.max_abs = MaxAbs(tensor);
     files_.push_back(std::move(row));
     ++next_;
     return absl::OkStatus();
@@ -206,8 +217,12 @@ grpc::Status CaptureServiceImpl::ListCaptures(grpc::ServerContext* context,
                                               const v1::ListCapturesRequest* request,
                                               v1::ListCapturesResponse* out) {
   auto ids = engine_->Read([](const State& s) {
+    // Oldest first, so that a capture that comes between two pages comes last.
+    std::vector<std::pair<int64_t, std::string>> by_age;
+    for (const auto& [id, row] : s.captures) by_age.emplace_back(row.create_ms, id);
+    std::sort(by_age.begin(), by_age.end());
     std::vector<std::string> list;
-    for (const auto& [id, row] : s.captures) list.push_back(id);
+    for (auto& [time, id] : by_age) list.push_back(std::move(id));
     return list;
   });
   auto page = CutPage(std::move(ids), request->page().page_size(), request->page().page_token(),
@@ -248,6 +263,38 @@ grpc::Status CaptureServiceImpl::ListCaptureFiles(grpc::ServerContext* context,
   }
   out->set_next_page_token(page->next);
   return grpc::Status::OK;
+}
+
+absl::Status CaptureServiceImpl::DoPrune(const v1::PruneCapturesRequest& request,
+                                         v1::PruneCapturesResponse* out) {
+  std::vector<std::string> names;
+  for (const std::string& name : request.names()) {
+    ASSAY_ASSIGN_OR_RETURN(std::string id, IdOf(name, "captures"));
+    names.push_back(std::move(id));
+  }
+  std::vector<UnusedCapture> unused;
+  if (request.apply()) {
+    ASSAY_ASSIGN_OR_RETURN(unused, engine_->DropUnused(names, request.sealed()));
+  } else {
+    unused =
+        engine_->Read([&](const State& s) { return UnusedCaptures(s, names, request.sealed()); });
+  }
+  for (const UnusedCapture& capture : unused) {
+    auto* row = out->add_captures();
+    row->set_name("captures/" + capture.id);
+    const std::string model =
+        engine_->Read([&](const State& s) { return s.captures.at(capture.id).model; });
+    if (!model.empty()) row->set_model("models/" + model);
+    row->set_files(capture.files);
+    row->set_bytes(capture.bytes);
+  }
+  return absl::OkStatus();
+}
+
+grpc::Status CaptureServiceImpl::PruneCaptures(grpc::ServerContext* context,
+                                               const v1::PruneCapturesRequest* request,
+                                               v1::PruneCapturesResponse* out) {
+  return ToGrpc(DoPrune(*request, out), context);
 }
 
 }  // namespace assay::rpc

@@ -17,11 +17,14 @@ class CaptureServiceImpl final : public v1::CaptureService::Service {
                             v1::ListCapturesResponse*) override;
   grpc::Status ListCaptureFiles(grpc::ServerContext*, const v1::ListCaptureFilesRequest*,
                                 v1::ListCaptureFilesResponse*) override;
+  grpc::Status PruneCaptures(grpc::ServerContext*, const v1::PruneCapturesRequest*,
+                             v1::PruneCapturesResponse*) override;
   grpc::Status Ingest(grpc::ServerContext*, grpc::ServerReader<v1::IngestRequest>*,
                       v1::Capture*) override;
 
  private:
   absl::StatusOr<v1::Capture> DoIngest(grpc::ServerReader<v1::IngestRequest>* reader);
+  absl::Status DoPrune(const v1::PruneCapturesRequest& request, v1::PruneCapturesResponse* out);
   Engine* engine_;
 };
 

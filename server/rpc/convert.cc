@@ -15,6 +15,7 @@ namespace assay::rpc {
 namespace {
 
 constexpr size_t kNameBytesMax = 256;
+constexpr size_t kOriginBytesMax = size_t{4} << 10;
 
 std::string Name(const char* collection, const std::string& id) {
   return id.empty() ? "" : collection + ("/" + id);
@@ -35,6 +36,10 @@ void SetSource(const OperandRow& row, v1::OperandSource* out) {
   if (row.given_capture.empty()) out->set_model(Name("models", row.model));
   out->set_capture(Name("captures", row.given_capture));
   out->set_head(Name("heads", row.given_head));
+  out->set_head_origin_json(row.head_origin_json);
+  if (row.bias_file.empty()) return;
+  out->mutable_bias()->set_file_sha256(row.bias_file);
+  out->mutable_bias()->set_tensor(row.bias_tensor);
 }
 
 void SetSpec(const RunRow& row, v1::RunSpec* spec) {
@@ -57,6 +62,10 @@ void SetSpec(const RunRow& row, v1::RunSpec* spec) {
   spec->set_allow_infinite(row.allow_infinite);
   spec->set_no_sentinel_repeat(!row.repeat_sentinels);
   spec->set_backend(row.backend);
+  spec->set_logit_scale(row.logit_scale);
+  spec->set_score_from(row.score_from);
+  spec->set_vocab_chunk(row.vocab_chunk);
+  spec->set_limit(row.limit);
 }
 
 absl::StatusOr<OperandRow> SourceOf(const v1::OperandSource& source) {
@@ -64,6 +73,20 @@ absl::StatusOr<OperandRow> SourceOf(const v1::OperandSource& source) {
   ASSAY_ASSIGN_OR_RETURN(row.model, OptionalIdOf(source.model(), "models"));
   ASSAY_ASSIGN_OR_RETURN(row.given_capture, OptionalIdOf(source.capture(), "captures"));
   ASSAY_ASSIGN_OR_RETURN(row.given_head, OptionalIdOf(source.head(), "heads"));
+  if (source.has_bias()) {
+    row.bias_file = source.bias().file_sha256();
+    row.bias_tensor = source.bias().tensor();
+  }
+  if (source.head_origin_json().empty()) return row;
+  if (source.head_origin_json().size() > kOriginBytesMax || row.given_head.empty()) {
+    return InvalidError("RUN_INVALID",
+                        "head_origin_json has at most 4 KiB and belongs to a head that is given");
+  }
+  ASSAY_ASSIGN_OR_RETURN(const Json origin,
+                         ParseJson(source.head_origin_json(), "head_origin_json"));
+  if (!origin.is_object())
+    return InvalidError("RUN_INVALID", "head_origin_json must be a JSON object");
+  ASSAY_ASSIGN_OR_RETURN(row.head_origin_json, CanonicalJson(origin));
   return row;
 }
 
@@ -286,6 +309,10 @@ absl::StatusOr<RunRow> FromProto(const v1::CreateRunRequest& request) {
   run.allow_infinite = spec.allow_infinite();
   run.repeat_sentinels = !spec.no_sentinel_repeat();
   run.backend = spec.backend();
+  run.logit_scale = spec.logit_scale() == 1 ? 0 : spec.logit_scale();
+  run.score_from = spec.score_from();
+  run.vocab_chunk = spec.vocab_chunk();
+  run.limit = spec.limit();
   // Over the fields as understood, so that the digest does not depend on how a library writes a
   // message.
   run.spec_sha256 = Sha256Hex(EncodeRow(run));

@@ -3,7 +3,9 @@
 #ifndef ASSAY_SERVER_RPC_PAGE_H_
 #define ASSAY_SERVER_RPC_PAGE_H_
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,23 +27,36 @@ struct Page {
   size_t from = 0;  // position of the first item
 };
 
-// One page of `all` (already in order; positions are stable because lists only grow). PAGE_INVALID.
+// Items of a page. PAGE_INVALID.
+inline absl::StatusOr<size_t> PageSize(int page_size) {
+  if (page_size < 0) return InvalidError("PAGE_INVALID", "page_size must not be negative");
+  return static_cast<size_t>(page_size == 0 ? kPageDefault : std::min(page_size, kPageMax));
+}
+
+// The number in a token "CALL:NUMBER"; none for an empty token. PAGE_INVALID.
+inline absl::StatusOr<std::optional<uint64_t>> ParseToken(const std::string& token,
+                                                          const std::string& call) {
+  if (token.empty()) return std::optional<uint64_t>();
+  const std::string prefix = call + ":";
+  const std::string digits = token.size() > prefix.size() ? token.substr(prefix.size()) : "";
+  const bool good = token.compare(0, prefix.size(), prefix) == 0 && !digits.empty() &&
+                    digits.size() <= 12 &&
+                    digits.find_first_not_of("0123456789") == std::string::npos;
+  if (!good) return InvalidError("PAGE_INVALID", "the page token is not one of this call");
+  return std::optional<uint64_t>(std::stoull(digits));
+}
+
+// One page of `all`, already in order and with stable positions: such lists only grow at their end.
+// PAGE_INVALID.
 template <class T>
 absl::StatusOr<Page<T>> CutPage(std::vector<T> all, int page_size, const std::string& token,
                                 const std::string& call) {
-  if (page_size < 0) return InvalidError("PAGE_INVALID", "page_size must not be negative");
-  const size_t size =
-      static_cast<size_t>(page_size == 0 ? kPageDefault : std::min(page_size, kPageMax));
-  size_t from = 0;
-  if (!token.empty()) {
-    const std::string prefix = call + ":";
-    const std::string digits = token.size() > prefix.size() ? token.substr(prefix.size()) : "";
-    const bool good = token.compare(0, prefix.size(), prefix) == 0 && !digits.empty() &&
-                      digits.size() <= 12 &&
-                      digits.find_first_not_of("0123456789") == std::string::npos;
-    if (!good) return InvalidError("PAGE_INVALID", "the page token is not one of this call");
-    from = std::stoull(digits);
-  }
+  const auto items = PageSize(page_size);
+  if (!items.ok()) return items.status();
+  const auto position = ParseToken(token, call);
+  if (!position.ok()) return position.status();
+  const size_t size = *items;
+  const size_t from = position->value_or(0);
   Page<T> page;
   page.from = from;
   for (size_t i = from; i < all.size() && i < from + size; ++i)

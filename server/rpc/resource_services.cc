@@ -78,6 +78,7 @@ absl::StatusOr<HeadRow> AddHead(Engine& engine, const v1::CreateHeadRequest& req
   row.dtype = std::string(DTypeName(info.dtype));
   row.vocab = static_cast<int64_t>(info.vocab);
   row.hidden = static_cast<int64_t>(info.hidden);
+  row.max_abs = info.max_abs;
   row.create_ms = engine.now().unix_ms;
   ASSAY_RETURN_IF_ERROR(engine.Execute({"local", AddResources{{row}}}).status);
   return engine.Read([&](const State& s) { return s.heads.at(row.id); });

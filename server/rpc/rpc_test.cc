@@ -589,6 +589,76 @@ TEST(Rpc, APageOfLargeModelsEndsBeforeTheMessageLimit) {
   EXPECT_GT(pages, 1);
 }
 
+TEST(Rpc, ARunThatComesBetweenTwoPagesRepeatsNoRow) {
+  Cluster cluster(TempDir());
+  const std::string suite = cluster.AddPanel();
+  const std::string ref = cluster.AddModel("ref"), cand = cluster.AddModel("cand");
+  auto runs = v1::RunService::NewStub(cluster.channel);
+  const auto create = [&](const std::string& id) {
+    grpc::ClientContext context;
+    v1::Run run;
+    EXPECT_TRUE(runs->CreateRun(&context, RunRequest(id, suite, ref, cand), &run).ok());
+    return run.name();
+  };
+  std::vector<std::string> made;
+  for (const char* id : {"r1", "r2", "r3", "r4", "r5"}) made.push_back(create(id));
+  std::vector<std::string> seen;
+  v1::ListRunsRequest list;
+  list.mutable_page()->set_page_size(2);
+  do {
+    grpc::ClientContext context;
+    v1::ListRunsResponse response;
+    ASSERT_TRUE(runs->ListRuns(&context, list, &response).ok());
+    EXPECT_LE(response.runs_size(), 2);
+    for (const v1::Run& run : response.runs()) seen.push_back(run.name());
+    list.mutable_page()->set_page_token(response.next_page_token());
+    create("between" + std::to_string(seen.size()));
+  } while (!list.page().page_token().empty());
+  EXPECT_EQ(seen, std::vector<std::string>(made.rbegin(), made.rend()));
+}
+
+TEST(Rpc, MoreWatchersThanThereMayBeAreRefusedByName) {
+  rpc::ServerOptions options;
+  options.watchers_max = 2;
+  Cluster cluster(TempDir(), options);
+  auto runs = v1::RunService::NewStub(cluster.channel);
+  v1::Run run;
+  {
+    grpc::ClientContext context;
+    const auto request =
+        RunRequest("r1", cluster.AddPanel(), cluster.AddModel("ref"), cluster.AddModel("cand"));
+    ASSERT_TRUE(runs->CreateRun(&context, request, &run).ok());
+  }
+  v1::WatchRunRequest watch;
+  watch.set_name(run.name());
+  v1::RunEvent event;
+  grpc::ClientContext first, second, third;
+  const auto a = runs->WatchRun(&first, watch);
+  const auto b = runs->WatchRun(&second, watch);
+  EXPECT_TRUE(a->Read(&event));
+  EXPECT_TRUE(b->Read(&event));
+  const auto refused = runs->WatchRun(&third, watch);
+  EXPECT_FALSE(refused->Read(&event));
+  EXPECT_EQ(refused->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ReasonOfCall(third), "TOO_MANY_WATCHERS");
+  first.TryCancel();
+  a->Finish();
+  // The place of one that went away is free again, once the server has seen that.
+  for (;;) {
+    grpc::ClientContext again;
+    const auto stream = runs->WatchRun(&again, watch);
+    if (stream->Read(&event)) {
+      again.TryCancel();
+      stream->Finish();
+      break;
+    }
+    stream->Finish();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  second.TryCancel();
+  b->Finish();
+}
+
 // A label that is cut in the middle of a character must not make the store unreadable.
 TEST(Rpc, ALongLabelIsCutBetweenCharactersAndTheStoreOpensAgain) {
   const std::string dir = TempDir();

@@ -8,6 +8,8 @@
 #include "server/rpc/status.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/format/head.h"
+#include "storage/format/safetensors.h"
 
 namespace assay::rpc {
 namespace {
@@ -20,7 +22,10 @@ absl::Status FillFromSuite(Engine& engine, RunRow* run) {
   const bool known = engine.Read([&](const State& s) { return s.suites.count(run->suite) != 0; });
   if (!known) return NotFoundError("SUITE_UNKNOWN", "suites/" + run->suite + " was never created");
   ASSAY_ASSIGN_OR_RETURN(const auto suite, engine.GetSuite(run->suite));
-  ASSAY_ASSIGN_OR_RETURN(const std::vector<size_t> selected, SelectContexts(*suite, run->filter));
+  ASSAY_ASSIGN_OR_RETURN(std::vector<size_t> selected, SelectContexts(*suite, run->filter));
+  // A limit that leaves nothing out asks for the same work as none.
+  if (run->limit >= static_cast<int64_t>(selected.size())) run->limit = 0;
+  if (run->limit > 0) selected = LimitContexts(*suite, selected, run->limit);
   run->context_length = suite->context_length;
   for (const size_t at : selected) {
     const SuiteContext& context = suite->contexts[at];
@@ -29,6 +34,28 @@ absl::Status FillFromSuite(Engine& engine, RunRow* run) {
     for (const int32_t token : context.tokens)
       run->max_token = std::max<int64_t>(run->max_token, token);
   }
+  return absl::OkStatus();
+}
+
+// The bias of an operand's head: its size and the digest of its values.
+absl::Status FillBias(Engine& engine, OperandRow* source) {
+  if (source->bias_file.empty()) return absl::OkStatus();
+  BlobStore& blobs = engine.blobs();
+  ASSAY_ASSIGN_OR_RETURN(source->bias_bytes, blobs.Size(source->bias_file));
+  ASSAY_RETURN_IF_ERROR(blobs.Verify(source->bias_file));
+  ASSAY_ASSIGN_OR_RETURN(const std::string path, blobs.LocalPath(source->bias_file));
+  ASSAY_ASSIGN_OR_RETURN(const auto file, SafetensorsFile::Open(path));
+  const int64_t vocab = engine.Read([&](const State& s) {
+    const auto head = s.heads.find(source->given_head);
+    return head == s.heads.end() ? int64_t{0} : head->second.vocab;
+  });
+  if (vocab == 0) {
+    return InvalidError("HEAD_UNKNOWN", "a head bias belongs to a head that is given by name");
+  }
+  ASSAY_ASSIGN_OR_RETURN(const HeadBias bias,
+                         ReadHeadBias(*file, source->bias_tensor, static_cast<uint64_t>(vocab)));
+  source->bias_tensor = bias.tensor;
+  source->bias = bias.content_sha256;
   return absl::OkStatus();
 }
 
@@ -58,6 +85,10 @@ absl::StatusOr<v1::Run> RunServiceImpl::DoCreate(const v1::CreateRunRequest& req
   assay::CreateRun command;
   ASSAY_ASSIGN_OR_RETURN(command.run, FromProto(request));
   ASSAY_RETURN_IF_ERROR(FillFromSuite(*engine_, &command.run));
+  ASSAY_RETURN_IF_ERROR(FillBias(*engine_, &command.run.reference));
+  for (CandidateRow& candidate : command.run.candidates) {
+    ASSAY_RETURN_IF_ERROR(FillBias(*engine_, &candidate.source));
+  }
   const Outcome outcome = engine_->Execute({"local", std::move(command)});
   ASSAY_RETURN_IF_ERROR(outcome.status);
   const RunAnswer& answer = std::get<RunAnswer>(outcome.answer);
@@ -84,22 +115,31 @@ grpc::Status RunServiceImpl::GetRun(grpc::ServerContext* context, const v1::GetR
   return grpc::Status::OK;
 }
 
+// Newest first. The token is the serial of the last run given, so that runs created between two
+// pages neither repeat a run nor leave one out.
 grpc::Status RunServiceImpl::ListRuns(grpc::ServerContext* context,
                                       const v1::ListRunsRequest* request,
                                       v1::ListRunsResponse* out) {
-  std::vector<std::string> ids = engine_->Read([](const State& s) {
-    std::vector<std::string> list;
-    for (auto it = s.run_order.rbegin(); it != s.run_order.rend(); ++it) list.push_back(it->second);
+  const auto before = ParseToken(request->page().page_token(), "runs");
+  if (!before.ok()) return ToGrpc(before.status(), context);
+  const auto rows = engine_->Read([&](const State& s) {
+    std::vector<std::pair<uint64_t, std::string>> list;
+    auto it = before->has_value() ? s.run_order.lower_bound(**before) : s.run_order.end();
+    while (it != s.run_order.begin()) list.emplace_back(*--it);
     return list;
   });
-  auto page =
-      CutPage(std::move(ids), request->page().page_size(), request->page().page_token(), "runs");
-  if (!page.ok()) return ToGrpc(page.status(), context);
-  FillPage(*page, "runs", out, [&](const std::string& id) {
+  const auto size = PageSize(request->page().page_size());
+  if (!size.ok()) return ToGrpc(size.status(), context);
+  size_t bytes = 0;
+  for (const auto& [serial, id] : rows) {
     auto* run = out->add_runs();
     if (auto found = Find(id); found.ok()) *run = *std::move(found);
-    return run;
-  });
+    bytes += run->ByteSizeLong();
+    if (static_cast<size_t>(out->runs_size()) == rows.size()) break;
+    if (static_cast<size_t>(out->runs_size()) < *size && bytes <= kPageBytesMax) continue;
+    out->set_next_page_token("runs:" + std::to_string(serial));
+    break;
+  }
   return grpc::Status::OK;
 }
 
@@ -215,7 +255,17 @@ absl::Status RunServiceImpl::DoWatch(grpc::ServerContext* context,
 grpc::Status RunServiceImpl::WatchRun(grpc::ServerContext* context,
                                       const v1::WatchRunRequest* request,
                                       grpc::ServerWriter<v1::RunEvent>* writer) {
-  return ToGrpc(DoWatch(context, *request, writer), context, request->name());
+  // Each watcher holds one of the server's threads for as long as it watches.
+  const int watchers = ++watchers_;
+  absl::Status status =
+      watchers > watchers_max_
+          ? ExhaustedError("TOO_MANY_WATCHERS",
+                           std::to_string(watchers_max_) +
+                               " calls are watching runs already; ask for the run's state now "
+                               "and then instead (assay runs), or watch later")
+          : DoWatch(context, *request, writer);
+  --watchers_;
+  return ToGrpc(status, context, request->name());
 }
 
 }  // namespace assay::rpc

@@ -3,6 +3,8 @@
 #ifndef ASSAY_SERVER_RPC_RUN_SERVICE_H_
 #define ASSAY_SERVER_RPC_RUN_SERVICE_H_
 
+#include <atomic>
+
 #include "assay/v1/run.grpc.pb.h"
 #include "server/engine/engine.h"
 
@@ -10,7 +12,8 @@ namespace assay::rpc {
 
 class RunServiceImpl final : public v1::RunService::Service {
  public:
-  explicit RunServiceImpl(Engine* engine) : engine_(engine) {}
+  // `watchers_max`: streams of WatchRun at a time; more are refused with TOO_MANY_WATCHERS.
+  RunServiceImpl(Engine* engine, int watchers_max) : engine_(engine), watchers_max_(watchers_max) {}
   grpc::Status CreateRun(grpc::ServerContext*, const v1::CreateRunRequest*, v1::Run*) override;
   grpc::Status GetRun(grpc::ServerContext*, const v1::GetRunRequest*, v1::Run*) override;
   grpc::Status ListRuns(grpc::ServerContext*, const v1::ListRunsRequest*,
@@ -27,6 +30,8 @@ class RunServiceImpl final : public v1::RunService::Service {
   absl::Status DoWatch(grpc::ServerContext* context, const v1::WatchRunRequest& request,
                        grpc::ServerWriter<v1::RunEvent>* writer);
   Engine* engine_;
+  const int watchers_max_;
+  std::atomic<int> watchers_{0};
 };
 
 }  // namespace assay::rpc

@@ -87,12 +87,12 @@ bool IsLocalAddress(const std::string& address) {
 }
 
 struct Server::Impl {
-  explicit Impl(Engine* e)
+  Impl(Engine* e, int watchers_max)
       : suites(e),
         models(e),
         heads(e),
         captures(e),
-        runs(e),
+        runs(e, watchers_max),
         reports(e),
         receipts(e),
         blobs(e),
@@ -122,7 +122,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Engine* engine,
   [[maybe_unused]] static const bool library_kept = (grpc_init(), true);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  auto impl = std::make_unique<Impl>(engine);
+  auto impl = std::make_unique<Impl>(engine, options.watchers_max);
   grpc::ServerBuilder builder;
   std::vector<int> ports(options.listen.size(), 0);
   for (size_t i = 0; i < options.listen.size(); ++i) {

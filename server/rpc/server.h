@@ -17,6 +17,7 @@ struct ServerOptions {
   bool insecure_plaintext = false;  // allow plaintext TCP beyond loopback
   int max_message_bytes = 4 << 20;
   int max_threads = 512;
+  int watchers_max = 256;  // streams of WatchRun at a time; each holds a thread
   // A connection whose other end says nothing for this long is asked, and closed without an answer:
   // a host that lost power must not keep an upload's blob to itself.
   int keepalive_ms = 20'000;

@@ -68,6 +68,11 @@ class BlobStore {
   virtual absl::StatusOr<std::string> LocalPath(const std::string& sha256) const = 0;
   // Reads and digests the blob. DATA_LOSS with BLOB_CORRUPT naming it when the bytes changed.
   virtual absl::Status Verify(const std::string& sha256) const = 0;
+  // Digests the blob and removes it when its bytes have changed, so that the right ones can be
+  // written. True when the blob is not there (any more).
+  virtual absl::StatusOr<bool> DropDamaged(const std::string& sha256) = 0;
+  // Removes a blob that no row names any more; OK when it is not there.
+  virtual absl::Status Remove(const std::string& sha256) = 0;
 };
 
 // Stores `bytes`; returns their digest. OK when they are there already.

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 #include <vector>
 
@@ -314,6 +315,23 @@ absl::Status FileBlobStore::Verify(const std::string& sha256) const {
                              "from a backup");
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<bool> FileBlobStore::DropDamaged(const std::string& sha256) {
+  ASSAY_RETURN_IF_ERROR(CheckName(sha256));
+  if (!Has(sha256)) return true;
+  const absl::Status status = Verify(sha256);
+  if (status.ok()) return false;
+  if (ReasonOf(status) != "BLOB_CORRUPT") return status;
+  ASSAY_RETURN_IF_ERROR(Remove(sha256));
+  return true;
+}
+
+absl::Status FileBlobStore::Remove(const std::string& sha256) {
+  ASSAY_RETURN_IF_ERROR(CheckName(sha256));
+  std::error_code error;
+  std::filesystem::remove(FinalPath(sha256), error);
+  return error ? ErrnoError(error.value(), FinalPath(sha256)) : absl::OkStatus();
 }
 
 }  // namespace assay

@@ -41,6 +41,8 @@ class FileBlobStore : public BlobStore {
   absl::StatusOr<std::unique_ptr<BlobReader>> Read(const std::string& sha256) const override;
   absl::StatusOr<std::string> LocalPath(const std::string& sha256) const override;
   absl::Status Verify(const std::string& sha256) const override;
+  absl::StatusOr<bool> DropDamaged(const std::string& sha256) override;
+  absl::Status Remove(const std::string& sha256) override;
 
   // Bytes of blobs published since this object was made.
   uint64_t written_bytes() const { return written_bytes_; }

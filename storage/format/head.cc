@@ -49,7 +49,31 @@ std::string ContentSha256(const TensorView& tensor) {
   return digest.FinishHex();
 }
 
+// Bits of the largest finite magnitude: magnitudes order as their bits do.
+template <typename T>
+T MaxMagnitude(const TensorView& tensor, T infinity) {
+  T max = 0;
+  const size_t count = tensor.bytes.size() / sizeof(T);
+  for (size_t i = 0; i < count; ++i) {
+    T bits;
+    std::memcpy(&bits, tensor.bytes.data() + i * sizeof(T), sizeof(T));
+    bits = static_cast<T>(bits & static_cast<T>(static_cast<T>(~T{0}) >> 1));
+    max = std::max(max, bits < infinity ? bits : T{0});
+  }
+  return max;
+}
+
 }  // namespace
+
+double MaxAbs(const TensorView& tensor) {
+  if (tensor.dtype == DType::kBF16) return Bf16ToFloat(MaxMagnitude<uint16_t>(tensor, 0x7f80));
+  if (tensor.dtype == DType::kF16) return F16ToFloat(MaxMagnitude<uint16_t>(tensor, 0x7c00));
+  if (tensor.dtype != DType::kF32) return 0;
+  const auto bits = MaxMagnitude<uint32_t>(tensor, 0x7f800000);
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
 
 absl::StatusOr<TensorView> FindHeadTensor(const SafetensorsFile& file, std::string_view tensor) {
   std::string name(tensor);
@@ -117,6 +141,7 @@ absl::StatusOr<HeadInfo> InspectHead(const std::string& path, std::string_view t
   info.hidden = view.shape[1];
   info.dtype = view.dtype;
   info.content_sha256 = ContentSha256(view);
+  info.max_abs = MaxAbs(view);
   ASSAY_ASSIGN_OR_RETURN(info.file_sha256, Sha256File(path));
   return info;
 }

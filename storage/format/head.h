@@ -22,7 +22,11 @@ struct HeadInfo {
   // nearest even: the head's identity, whatever file holds it.
   std::string content_sha256;
   std::string file_sha256;
+  double max_abs = 0;  // MaxAbs of the stored values
 };
+
+// The largest |value| among the finite elements of a BF16, F32 or F16 tensor; 0 for other types.
+double MaxAbs(const TensorView& tensor);
 
 // The head's tensor: `tensor` when given, else "weight", else "lm_head.weight", else the first of
 // the file (published readers do the same). HEAD_INVALID when it is missing, not two-dimensional,

@@ -1,5 +1,6 @@
 #include "storage/format/suite.h"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <set>
@@ -239,6 +240,36 @@ absl::StatusOr<std::vector<size_t>> SelectContexts(const Suite& suite, std::stri
                             "\" selects no context of the suite; use all, sentinel or a partition "
                             "such as analysis");
   }
+  return out;
+}
+
+std::vector<size_t> LimitContexts(const Suite& suite, const std::vector<size_t>& selected,
+                                  int64_t limit) {
+  if (limit <= 0 || static_cast<uint64_t>(limit) >= selected.size()) return selected;
+  std::vector<std::vector<size_t>> strata;  // of places in `selected`
+  std::map<std::string, size_t> number;
+  for (size_t i = 0; i < selected.size(); ++i) {
+    const auto [it, added] = number.emplace(suite.contexts[selected[i]].stratum, strata.size());
+    if (added) strata.emplace_back();
+    strata[it->second].push_back(i);
+  }
+  std::vector<size_t> quota(strata.size());
+  for (int64_t left = limit; left > 0;) {
+    for (size_t s = 0; s < strata.size() && left > 0; ++s) {
+      if (quota[s] == strata[s].size()) continue;
+      ++quota[s];
+      --left;
+    }
+  }
+  std::vector<size_t> places;
+  for (size_t s = 0; s < strata.size(); ++s) {
+    for (size_t i = 0; i < quota[s]; ++i) {
+      places.push_back(strata[s][(2 * i + 1) * strata[s].size() / (2 * quota[s])]);
+    }
+  }
+  std::sort(places.begin(), places.end());
+  std::vector<size_t> out;
+  for (const size_t place : places) out.push_back(selected[place]);
   return out;
 }
 

@@ -62,6 +62,13 @@ absl::Status CheckTokensBelow(const Suite& suite, int64_t vocab_size);
 // rows of that partition. FILTER_EMPTY when nothing is selected.
 absl::StatusOr<std::vector<size_t>> SelectContexts(const Suite& suite, std::string_view filter);
 
+// At most `limit` (> 0) of `selected`, in the same order, spread over the strata: the strata take
+// turns, in the order in which they first appear in `selected`, until `limit` contexts are shared
+// out (one that has no more is passed over); a stratum that got q of its m contexts gives those at
+// floor((2 i + 1) m / (2 q)), i = 0 .. q - 1, of its own order.
+std::vector<size_t> LimitContexts(const Suite& suite, const std::vector<size_t>& selected,
+                                  int64_t limit);
+
 // The published bytes of a token file: "[12, 345]".
 std::string TokenFileBytes(const std::vector<int32_t>& tokens);
 

@@ -54,6 +54,19 @@ void PairDisclosures(const ReportInputs& inputs, std::vector<Disclosure>* out) {
   }
 }
 
+// Ids beyond a vocabulary are refused; a suite that states another size is only said.
+void SuiteVocabulary(const ReportInputs& inputs, std::vector<Disclosure>* out) {
+  const int64_t stated = inputs.suite.vocab_size;
+  if (stated == 0 || inputs.heads.empty()) return;
+  const auto counted = inputs.numeric.valid_vocab.value_or(
+      static_cast<int64_t>(inputs.heads.begin()->second.reference_head.vocab));
+  if (counted == stated) return;
+  out->push_back({"SUITE_VOCABULARY_DIFFERS",
+                  "the suite states a vocabulary of " + std::to_string(stated) + " entries, " +
+                      std::to_string(counted) +
+                      " columns were counted; columns without a token take part in every sum"});
+}
+
 void HeadDisclosures(const std::string& name, const HeadResult& head,
                      std::vector<Disclosure>* out) {
   if (head.reference_head.rounding != "none" || head.candidate_head.rounding != "none") {
@@ -80,11 +93,15 @@ Json DisclosuresJson(const ReportInputs& inputs) {
   PairDisclosures(inputs, &all);
   for (const auto& [name, head] : inputs.heads) HeadDisclosures(name, head, &all);
   if (inputs.contexts.size() != inputs.suite.suite_contexts) {
-    all.push_back({"PARTIAL_COVERAGE", std::to_string(inputs.contexts.size()) + " of " +
-                                           std::to_string(inputs.suite.suite_contexts) +
-                                           " contexts of the suite were scored (filter " +
-                                           inputs.suite.filter + ")"});
+    all.push_back(
+        {"PARTIAL_COVERAGE",
+         std::to_string(inputs.contexts.size()) + " of " +
+             std::to_string(inputs.suite.suite_contexts) +
+             " contexts of the suite were scored (filter " + inputs.suite.filter +
+             (inputs.suite.limit > 0 ? ", limited to " + std::to_string(inputs.suite.limit) : "") +
+             ")"});
   }
+  SuiteVocabulary(inputs, &all);
   if (inputs.suite.score_from > 0) {
     all.push_back({"SCORED_WINDOW",
                    "the first " + std::to_string(inputs.suite.score_from) +

@@ -159,6 +159,7 @@ absl::Status RecheckAcrossHeads(const Json& report, std::string_view where) {
       suite.filter = report.at("coverage").at("filter").get<std::string>();
       suite.suite_contexts = report.at("suite").at("contexts").get<uint64_t>();
       suite.score_from = report.at("coverage").value("score_from", int64_t{0});
+      suite.limit = report.at("coverage").value("limit", int64_t{0});
       const std::string difference =
           FirstDifference(CoverageJson(suite, contexts), report.at("coverage"), "coverage");
       if (!difference.empty()) return Mismatch(where, difference);

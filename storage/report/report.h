@@ -42,6 +42,8 @@ struct SuiteInfo {
   uint64_t suite_contexts = 0;     // contexts in the whole suite
   int64_t context_length = 0;      // tokens per context
   int64_t score_from = 0;          // positions at the start of every context that were not scored
+  int64_t limit = 0;               // contexts asked for when fewer than the filter's; 0 = all of it
+  int64_t vocab_size = 0;          // as the suite's manifest states it; 0 = not stated
 };
 
 // Bits per weight count everything stored for those weights (scales, offsets). Absent = unknown.

@@ -75,6 +75,7 @@ Json CoverageJson(const SuiteInfo& suite, const std::vector<ReportContext>& cont
   json["positions"] = positions;
   // Only where there is a window: reports of whole contexts keep the form they always had.
   if (suite.score_from > 0) json["score_from"] = suite.score_from;
+  if (suite.limit > 0) json["limit"] = suite.limit;
   json["complete"] = contexts.size() == suite.suite_contexts && suite.score_from == 0;
   json["indices_sha256"] = IndicesSha256(indices);
   return json;
