@@ -75,4 +75,11 @@ check() {
   grep -q 'submit the same command again' job.log
   [ -z "$(ls -A local)" ]
   [ ! -e nfs/second.in-use ]
+
+  # A data folder whose path is too long for a socket.
+  rm -rf other
+  export ASSAY_DATA=$PWD/$(printf 'long-%.0s' {1..25})/data
+  [ "${#ASSAY_DATA}" -gt 108 ]
+  job 0
+  [ -d "$ASSAY_DATA/store" ]
 }
