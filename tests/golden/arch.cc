@@ -1,12 +1,17 @@
 // Kind "arch": tiny checkpoints with goldens, FOLDER/golden.safetensors beside a Hugging Face
-// folder and NAME.safetensors beside NAME.gguf (see the README of the folder).
+// folder and NAME.safetensors beside NAME.gguf (see the README of the folder). The values are
+// checked once; groups of other sizes must give the same bytes.
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
+#include <map>
+#include <set>
 
 #include "storage/base/bf16.h"
+#include "storage/base/digest.h"
 #include "storage/base/files.h"
 #include "storage/base/json.h"
 #include "storage/base/macros.h"
@@ -22,6 +27,7 @@ namespace {
 constexpr double kHiddenLimit = 1e-4;
 constexpr double kResidualLimit = 2e-4;
 constexpr int kSequencesMax = 1000;
+constexpr int kDegrees[] = {1, 2, 4, 8};
 
 class ArchCase {
  public:
@@ -34,11 +40,14 @@ class ArchCase {
         sequence_(std::move(sequence)) {}
 
   absl::Status Capture();
-  // "" or what is wrong; after Capture.
-  std::string Check() const;
+  // "" or what is wrong; after Capture. `worst` grows to the largest distance from hidden_f64.
+  std::string Check(double* worst) const;
+  // Digests of all written files, by name; after Capture.
+  absl::StatusOr<std::map<std::string, std::string>> Digests() const;
 
  private:
-  std::string Compare(const std::string& tap, const std::vector<double>& want, double limit) const;
+  std::string Compare(const std::string& tap, const std::vector<double>& want, double limit,
+                      double* worst) const;
   std::string CheckStoredRows() const;
   std::string out() const { return JoinPath(options_.work, "arch-out"); }
 
@@ -75,8 +84,8 @@ absl::Status ArchCase::Capture() {
   return group_.Run(unit, out()).status();
 }
 
-std::string ArchCase::Compare(const std::string& tap, const std::vector<double>& want,
-                              double limit) const {
+std::string ArchCase::Compare(const std::string& tap, const std::vector<double>& want, double limit,
+                              double* worst_so_far) const {
   const auto file = SafetensorsFile::Open(JoinPath(out(), "tap_" + tap + "_0000.safetensors"));
   if (!file.ok()) return Describe(file.status());
   auto got = Doubles(**file, "tap");
@@ -91,7 +100,10 @@ std::string ArchCase::Compare(const std::string& tap, const std::vector<double>&
     where = i;
     if (std::isnan(worst)) break;  // nothing is further off
   }
-  if (worst <= limit) return "";
+  if (worst <= limit) {
+    *worst_so_far = std::max(*worst_so_far, worst);
+    return "";
+  }
   char text[200];
   snprintf(text, sizeof(text), "%s differs by %.3g at token %zu, element %zu (limit %.1g)",
            tap.c_str(), worst, where / width_, where % width_, limit);
@@ -122,7 +134,7 @@ std::string ArchCase::CheckStoredRows() const {
   return "";
 }
 
-std::string ArchCase::Check() const {
+std::string ArchCase::Check(double* worst) const {
   const auto hidden = Doubles(*golden_, sequence_ + ".hidden_f64");
   if (!hidden.ok()) return Describe(hidden.status());
   if (layers_ > 0) {
@@ -134,12 +146,23 @@ std::string ArchCase::Check() const {
       const std::vector<double> want(begin, begin + static_cast<ptrdiff_t>(step));
       const std::string tap =
           layer == 0 ? "embedding" : "layers." + std::to_string(layer - 1) + ".residual";
-      const std::string problem = Compare(tap, want, kResidualLimit);
+      double ignored = 0;
+      const std::string problem = Compare(tap, want, kResidualLimit, &ignored);
       if (!problem.empty()) return problem;
     }
   }
-  const std::string problem = Compare("final_norm", *hidden, kHiddenLimit);
+  const std::string problem = Compare("final_norm", *hidden, kHiddenLimit, worst);
   return problem.empty() ? CheckStoredRows() : problem;
+}
+
+absl::StatusOr<std::map<std::string, std::string>> ArchCase::Digests() const {
+  std::map<std::string, std::string> digests;
+  ASSAY_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(out()));
+  for (const std::string& name : names) {
+    if (!name.ends_with(".safetensors")) continue;
+    ASSAY_ASSIGN_OR_RETURN(digests[name], Sha256File(JoinPath(out(), name)));
+  }
+  return digests;
 }
 
 // A family or format that this build does not have is no failure of a case; anything else is.
@@ -149,58 +172,106 @@ bool NotSupported(const absl::Status& status) {
          reason == "UNSUPPORTED_TENSOR_TYPE";
 }
 
-void RunModel(const Options& options, Group& group, const std::string& name,
-              const std::string& model, const std::string& golden_path, Tally* tally) {
-  const auto golden = SafetensorsFile::Open(golden_path);
-  if (!golden.ok()) return tally->Case(name, Describe(golden.status()));
+struct Model {
+  std::string name, path, golden;
+};
+
+// Folders with a golden, and GGUF files inside folders.
+absl::StatusOr<std::vector<Model>> FindModels(const std::string& dir) {
+  std::vector<Model> models;
+  ASSAY_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(dir));
+  for (const std::string& name : names) {
+    const std::string folder = JoinPath(dir, name);
+    const std::string golden = JoinPath(folder, "golden.safetensors");
+    if (FileExists(golden)) models.push_back({name, folder, golden});
+    if (!IsDirectory(folder)) continue;
+    ASSAY_ASSIGN_OR_RETURN(const std::vector<std::string> files, ListDirectory(folder));
+    for (const std::string& file : files) {
+      if (!file.ends_with(".gguf")) continue;
+      const std::string stem = file.substr(0, file.size() - 5);
+      models.push_back(
+          {name + "/" + file, JoinPath(folder, file), JoinPath(folder, stem + ".safetensors")});
+    }
+  }
+  return models;
+}
+
+// All models on groups of one size after the other.
+class ArchRun {
+ public:
+  explicit ArchRun(const Options& options) : options_(options) {}
+  void With(int degree, const std::vector<Model>& models);
+  int Finish() const { return tally_.Finish(); }
+
+ private:
+  void RunModel(Group& group, const Model& model, int degree);
+  std::string Judge(const ArchCase& run, const std::string& name, double* worst);
+
+  const Options& options_;
+  Tally tally_;
+  std::map<std::string, std::map<std::string, std::string>> first_;  // digests by case
+  std::set<std::string> skipped_;
+};
+
+// The values when the case is seen for the first time, else that the bytes are those of then.
+std::string ArchRun::Judge(const ArchCase& run, const std::string& name, double* worst) {
+  const auto digests = run.Digests();
+  if (!digests.ok()) return Describe(digests.status());
+  const auto [entry, is_new] = first_.emplace(name, *digests);
+  if (is_new) return run.Check(worst);
+  return entry->second == *digests ? "" : "other bytes than with fewer ranks";
+}
+
+void ArchRun::RunModel(Group& group, const Model& model, int degree) {
+  const auto golden = SafetensorsFile::Open(model.golden);
+  if (!golden.ok()) return tally_.Case(model.name, Describe(golden.status()));
   int found = 0;
+  double worst = -1;  // until values are compared
   for (int n = 0; n < kSequencesMax; ++n) {
     const std::string sequence = "seq" + std::to_string(n);
     if (!(*golden)->Has(sequence + ".input_ids")) continue;
     ++found;
-    ArchCase run(options, group, model, *golden, sequence);
+    const std::string name = model.name + " " + sequence;
+    ArchCase run(options_, group, model.path, *golden, sequence);
     const absl::Status captured = run.Capture();
-    if (NotSupported(captured)) return tally->Skip(name, Describe(captured));
-    tally->Case(name + " " + sequence, captured.ok() ? run.Check() : Describe(captured));
+    if (NotSupported(captured)) {
+      skipped_.insert(model.name);
+      return tally_.Skip(model.name, Describe(captured));
+    }
+    const std::string problem = captured.ok() ? Judge(run, name, &worst) : Describe(captured);
+    tally_.Case(name + ", " + std::to_string(degree) + " ranks", problem);
   }
-  if (found == 0) tally->Case(name, golden_path + " has no sequence");
+  if (found == 0) return tally_.Case(model.name, model.golden + " has no sequence");
+  if (worst >= 0) printf("%s: at most %.1e from the golden\n", model.name.c_str(), worst);
 }
 
-bool EndsWith(const std::string& text, const std::string& tail) {
-  return text.size() > tail.size() &&
-         text.compare(text.size() - tail.size(), tail.size(), tail) == 0;
+void ArchRun::With(int degree, const std::vector<Model>& models) {
+  GroupOptions group_options;
+  group_options.size = degree;
+  group_options.threads = options_.threads;
+  group_options.work_dir = JoinPath(options_.work, "group-" + std::to_string(degree));
+  group_options.rank_program = options_.rank_program;
+  auto group = Group::Start(group_options);
+  if (!group.ok()) return tally_.Case("start", Describe(group.status()));
+  for (const Model& model : models) {
+    if (!skipped_.contains(model.name)) RunModel(**group, model, degree);
+  }
 }
 
 }  // namespace
 
 int RunArch(const Options& options) {
-  Tally tally;
-  GroupOptions group_options;
-  group_options.size = options.tp;
-  group_options.threads = options.threads;
-  group_options.work_dir = JoinPath(options.work, "group");
-  group_options.rank_program = options.rank_program;
-  auto group = Group::Start(group_options);
-  const auto names = ListDirectory(options.dir);
-  if (!group.ok() || !names.ok()) {
-    tally.Case("start", Describe(group.ok() ? names.status() : group.status()));
+  ArchRun run(options);
+  const auto models = FindModels(options.dir);
+  if (!models.ok()) {
+    Tally tally;
+    tally.Case("start", Describe(models.status()));
     return tally.Finish();
   }
-  for (const std::string& name : *names) {
-    const std::string folder = JoinPath(options.dir, name);
-    const std::string golden = JoinPath(folder, "golden.safetensors");
-    if (FileExists(golden)) RunModel(options, **group, name, folder, golden, &tally);
-    if (!IsDirectory(folder)) continue;
-    const auto files = ListDirectory(folder);
-    if (!files.ok()) continue;
-    for (const std::string& file : *files) {
-      if (!EndsWith(file, ".gguf")) continue;
-      const std::string stem = file.substr(0, file.size() - 5);
-      RunModel(options, **group, name + "/" + file, JoinPath(folder, file),
-               JoinPath(folder, stem + ".safetensors"), &tally);
-    }
-  }
-  return tally.Finish();
+  std::vector<int> degrees(std::begin(kDegrees), std::end(kDegrees));
+  if (options.tp > 1) degrees = {options.tp};
+  for (const int degree : degrees) run.With(degree, *models);
+  return run.Finish();
 }
 
 }  // namespace assay::golden

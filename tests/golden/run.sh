@@ -6,6 +6,7 @@
 # KIND: metric, qf, smollm2, arch, weights, llamacpp, fidelity-dataset, receipts. DIR is laid out like tests/data/KIND (qf: tests/data/metric/qf); anybody can bring a
 # folder of their own.
 # A line is printed for each case that fails (FAIL) or cannot be run (SKIP), and at the end `N passed, N failed`.
+# arch runs each case with 1, 2, 4 and 8 ranks, which must give the same bytes; --tp N above 1 takes that number alone.
 # Status 0: every case that was run passed, and at least one was run. 2: bad usage or a kind that this build lacks.
 # ASSAY_BIN_DIR names the folder of the built programs (default build/release/bin); smollm2 takes its model from
 # ASSAY_SMOLLM2_GGUF and, where there is one, its Q4_0 variant from ASSAY_SMOLLM2_Q4_0_GGUF.
@@ -15,7 +16,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 bin=${ASSAY_BIN_DIR:-$root/build/release/bin}
 
 usage() {
-  sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
   exit 2
 }
 
