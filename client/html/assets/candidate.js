@@ -41,8 +41,9 @@
       .map(function (n) { return { name: n[1], at: log10(d.marks[n[0]]), value: d.marks[n[0]] }; })
       .sort(function (m, n) { return m.at - n.at; });
     var low = b.inside.length ? b.inside[0].from : -12, high = b.inside.length ? b.inside[b.inside.length - 1].to : -11;
-    low = Math.floor(low * 2) / 2 - (b.below ? 1 : 0);
-    high = Math.ceil(high * 2) / 2 + (b.above ? 1 : 0);
+    var first = Math.floor(low * 2) / 2, last = Math.ceil(high * 2) / 2;  // the axis; beside it what has no width
+    low = first - (b.below ? 1 : 0);
+    high = last + (b.above ? 1 : 0);
     var x = d3.scale.linear().domain([low, high]).range([left, right]);
     var names = place(marks, x, width), deep = d3.max(names, function (n) { return n.row + 1; }) || 0;
     var top = 30 + 14 * deep, bottom = top + 154, top2 = bottom + 50, bottom2 = top2 + 140;
@@ -65,7 +66,9 @@
       .attr("x1", function (m) { return x(m.at); }).attr("x2", function (m) { return x(m.at); })
       .attr("y1", top - 6).attr("y2", bottom);
     names.forEach(function (n) { A.text(root, n.at, top - 10 - 14 * n.row, n.name, "middle", "strong"); });
-    var ticks = A.powers(low, high, Math.floor(width / 60));
+    var ticks = b.inside.length ? A.powers(first, last, Math.floor(width / 60)) : [];
+    if (b.below) A.text(root, x(low + 0.5), bottom + 18, "<" + A.power(-12), "middle");
+    if (b.above) A.text(root, x(high - 0.5), bottom + 18, "\u2265100", "middle");
     A.axisX(root, x, bottom, ticks, A.power, "");
     // Share above.
     var floor = Math.floor(log10(1 / d.total));
@@ -135,8 +138,8 @@
     var y = d3.scale.linear().domain([low, high]).range([bottom, top]);
     var step = (right - left) / rows.length;
     var root = A.svg(element, width, 208, "Mean KLD of " + rows.length + " contexts");
-    A.axisY(root, y, left, right, A.ticksLog(low, high, 5), function (t) { return A.number(Math.pow(10, t), 2); });
-    A.text(root, left, 12, "mean KLD (nats)", "start");
+    A.axisY(root, y, left, right, positive.length ? A.ticksLog(low, high, 5) : [], function (t) { return A.number(Math.pow(10, t), 2); });
+    A.text(root, left, 12, positive.length ? "mean KLD (nats)" : "mean KLD: zero or infinite everywhere", "start");
     var worst = head.worst_contexts, place = {};
     rows.forEach(function (r, i) { place[r[0]] = i; });
     var bars = root.selectAll("rect.bar").data(rows).enter().append("rect")
@@ -189,8 +192,8 @@
     function middle(r) { return x(Math.sqrt((r[0] + 1) * (r[1] + 1))); }
     function height(v) { return y(Math.max(low, v > 0 ? log10(v) : low)); }
     var root = A.svg(element, width, 256, "KLD by position in the context");
-    A.axisY(root, y, left, right, A.ticksLog(low, high, 5), function (t) { return A.number(Math.pow(10, t), 2); });
-    A.text(root, left, 12, "KLD (nats)", "start");
+    A.axisY(root, y, left, right, values.length ? A.ticksLog(low, high, 5) : [], function (t) { return A.number(Math.pow(10, t), 2); });
+    A.text(root, left, 12, values.length ? "KLD (nats)" : "KLD: zero or infinite everywhere", "start");
     [[4, "curve thin"], [3, "curve"]].forEach(function (line) {
       root.append("path").attr("class", line[1]).attr("d", d3.svg.line().defined(function (r) { return r[line[0]] !== null; })
         .x(middle).y(function (r) { return height(r[line[0]]); })(rows));
