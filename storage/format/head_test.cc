@@ -111,5 +111,24 @@ TEST(F16, WideningIsExactForAllValues) {
   }
 }
 
+// Signs do not count; what is not finite neither.
+TEST_F(HeadTest, MaxAbsIsTheLargestFiniteMagnitude) {
+  const auto max_of = [&](DType dtype, const auto& values) {
+    SafetensorsBuilder builder;
+    builder.Add(
+        "weight", dtype, {1, values.size()},
+        {reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(values[0])});
+    const auto head = InspectHead(Put("m.safetensors", builder.Build()), "");
+    return head.ok() ? head->max_abs : -1;
+  };
+  EXPECT_EQ(max_of(DType::kF32, std::vector<float>{1, -2.5f, 0, NAN, INFINITY, -INFINITY}), 2.5);
+  EXPECT_EQ(max_of(DType::kF32, std::vector<float>{0x1p60f, -0x1p61f}), 0x1p61);
+  // bf16 0x3f80 = 1, 0xc020 = -2.5, 0x7f80 = infinity, 0x7fc0 = NaN.
+  EXPECT_EQ(max_of(DType::kBF16, std::vector<uint16_t>{0x3f80, 0xc020, 0x7f80, 0x7fc0}), 2.5);
+  // f16 0x3c00 = 1, 0xc100 = -2.5, 0xfc00 = -infinity.
+  EXPECT_EQ(max_of(DType::kF16, std::vector<uint16_t>{0x3c00, 0xc100, 0xfc00}), 2.5);
+  EXPECT_EQ(max_of(DType::kBF16, std::vector<uint16_t>{0, 0x8000}), 0);
+}
+
 }  // namespace
 }  // namespace assay

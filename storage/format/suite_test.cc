@@ -234,5 +234,33 @@ TEST(TokenList, RefusesWhatIsNoListOfIntegers) {
   EXPECT_EQ(*ParseTokenList("[0,\t2147483647]", "t"), (std::vector<int32_t>{0, 2147483647}));
 }
 
+Suite OfStrata(const std::vector<std::string>& strata) {
+  Suite suite;
+  for (const std::string& stratum : strata) {
+    SuiteContext context;
+    context.index = static_cast<int64_t>(suite.contexts.size());
+    context.stratum = stratum;
+    suite.contexts.push_back(context);
+  }
+  return suite;
+}
+
+TEST(LimitContexts, StrataTakeTurnsAndGiveEvenlySpacedContexts) {
+  using Places = std::vector<size_t>;
+  const Suite suite = OfStrata({"a", "a", "a", "a", "a", "a", "b", "b", "c"});
+  const Places all = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+  // One of each: the middle of "a" (6 contexts), the second of "b", the only one of "c".
+  EXPECT_EQ(LimitContexts(suite, all, 3), (Places{3, 7, 8}));
+  // Five: "a" gives two at floor(6/4) = 1 and floor(18/4) = 4, "b" both, "c" its only one.
+  EXPECT_EQ(LimitContexts(suite, all, 5), (Places{1, 4, 6, 7, 8}));
+  // Seven: "b" and "c" have no more, "a" gives floor((2i+1)6/8) = 0, 2, 3, 5.
+  EXPECT_EQ(LimitContexts(suite, all, 7), (Places{0, 2, 3, 5, 6, 7, 8}));
+  EXPECT_EQ(LimitContexts(suite, all, 1), (Places{3}));
+  EXPECT_EQ(LimitContexts(suite, all, 9), all);
+  EXPECT_EQ(LimitContexts(suite, all, 0), all);
+  // Of a filter's contexts only those.
+  EXPECT_EQ(LimitContexts(suite, {2, 5, 7}, 2), (Places{5, 7}));
+}
+
 }  // namespace
 }  // namespace assay

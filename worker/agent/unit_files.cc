@@ -82,6 +82,11 @@ class UnitResolver {
       head.erase("sha256");
       head.erase("bytes");
       head["file"] = path;
+      if (!head.contains("bias") || head["bias"].is_null()) continue;
+      ASSAY_ASSIGN_OR_RETURN(const std::string bias, Fetch(head["bias"], "unit: head bias"));
+      head["bias"].erase("sha256");
+      head["bias"].erase("bytes");
+      head["bias"]["file"] = bias;
     }
     return absl::OkStatus();
   }
