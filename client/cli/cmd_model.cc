@@ -4,6 +4,7 @@
 
 #include "client/cli/commands.h"
 #include "client/cli/interrupt.h"
+#include "client/cli/score_job.h"
 #include "client/cli/session.h"
 #include "client/cli/tables.h"
 #include "client/lib/inputs.h"
@@ -29,7 +30,7 @@ absl::StatusOr<int> AddModel(const ModelCommand& command, CliContext& context) {
                                     "folder",
                                     command.model));
   }
-  ASSAY_ASSIGN_OR_RETURN(const auto digests, DigestCache::Open(""));
+  ASSAY_ASSIGN_OR_RETURN(const auto digests, DigestCache::Open(DigestCachePath()));
   context.progress().Begin("check model", "");
   ASSAY_RETURN_IF_ERROR(DigestModel(digests.get(), &model));
   context.progress().End();

@@ -22,20 +22,6 @@ constexpr uint64_t kDiskMarginBytes = uint64_t{512} << 20;  // store, logs, ball
 constexpr uint64_t kHiddenGuess = 1024;                     // columns, when the suite does not say
 constexpr uint64_t kPositionBytes = 9 * 8 + 5 * 4;
 
-// Digests are remembered for a user, not for a data directory: models are shared.
-std::string DigestCachePath() {
-  const char* xdg = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  std::string folder;
-  if (xdg != nullptr && xdg[0] == '/') {
-    folder = JoinPath(xdg, "assay");
-  } else if (home != nullptr && home[0] == '/') {
-    folder = JoinPath(home, ".cache/assay");
-  }
-  if (folder.empty() || !EnsureDirectory(folder).ok()) return "";
-  return JoinPath(folder, "digests.json");
-}
-
 absl::Status CheckChoices(const ScoreOptions& options) {
   ASSAY_RETURN_IF_ERROR(CheckNumericPolicy(options.policy));
   for (const std::string& head : options.heads) {
@@ -78,6 +64,20 @@ absl::StatusOr<std::string> RequestDigest(const RunRequest& request) {
 }
 
 }  // namespace
+
+// Remembered for a user, not for a data directory: models are shared.
+std::string DigestCachePath() {
+  const char* xdg = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  std::string folder;
+  if (xdg != nullptr && xdg[0] == '/') {
+    folder = JoinPath(xdg, "assay");
+  } else if (home != nullptr && home[0] == '/') {
+    folder = JoinPath(home, ".cache/assay");
+  }
+  if (folder.empty() || !EnsureDirectory(folder).ok()) return "";
+  return JoinPath(folder, "digests.json");
+}
 
 void AddScoreOptions(CLI::App* command, ScoreOptions* options) {
   command

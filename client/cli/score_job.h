@@ -44,6 +44,9 @@ absl::StatusOr<ScoreInputs> ParseScoreInputs(const ScoreOptions& options);
 // Reads the suite and digests the models. FILTER_*, SUITE_*, MODEL_*.
 absl::Status ReadScoreInputs(const ScoreOptions& options, ScoreInputs* inputs, CliContext& context);
 
+// File of the user's DigestCache; "" where there is no home.
+std::string DigestCachePath();
+
 // Folders in which embedded workers find the local models.
 std::vector<std::string> ModelRoots(const ScoreInputs& inputs);
 
