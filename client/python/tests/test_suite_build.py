@@ -111,6 +111,7 @@ class Windows(BuildTestCase):
         self.assertEqual(build["documents_without_context"], [["s/c.txt", 3]])
         self.assertIn("1 documents are shorter than a context", said)
         self.assertIn("s/c.txt (3)", said)
+        self.assertIn("5 of 17 tokens lie behind the last whole context", said)
         self.assertIn("partition analysis has 2 source clusters, fewer than 8", said)
         spans = {
             (row["source_cluster"], row["source_char_start"], row["source_char_end"])

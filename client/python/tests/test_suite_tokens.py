@@ -122,6 +122,20 @@ class GgufTokenizer(TokensTestCase):
             vocabulary.encode("a\x01b", True)
 
 
+class MissingPackages(unittest.TestCase):
+    def test_the_package_and_how_to_get_it_are_named(self) -> None:
+        from unittest import mock
+
+        from assay import AssayError
+        from assay.suite.packages import need
+
+        with mock.patch("importlib.import_module", side_effect=ImportError("no")):
+            with self.assertRaisesRegex(
+                AssayError, "a chat template needs the Python package `jinja2`: pip install jinja2"
+            ):
+                need("jinja2", "a chat template")
+
+
 class SentencePiece(TokensTestCase):
     def make(self, pieces: dict[str, float], prefix: bool = True):  # type: ignore[no-untyped-def]
         tokens = ["<unk>", "<s>", "</s>", *(f"<0x{value:02X}>" for value in range(256)), *pieces]

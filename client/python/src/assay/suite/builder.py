@@ -20,6 +20,7 @@ from .tokenizer_file import load_tokenizer
 from .windows import Selection, bos_rule, select
 
 CLUSTERS_FOR_INTERVALS = 8  # below, Assay states no confidence interval
+TAIL_SHARE = 0.25  # dropped tokens that are worth a word
 NAMED = 10  # documents listed one by one in a note
 
 
@@ -159,6 +160,12 @@ def _warnings(options: Options, built: Built, spelled: list[str]) -> list[str]:
         names = ", ".join(f"{account.document.where} ({account.tokens})" for account in short[:NAMED])
         more = f" and {len(short) - NAMED} more (all are in the manifest)" if len(short) > NAMED else ""
         out.append(f"{len(short)} documents are shorter than a context and give nothing; tokens: {names}{more}")
+    tail, read = sum(a.tail for a in built.accounts), sum(a.tokens - a.unread for a in built.accounts)
+    if tail > read * TAIL_SHARE:
+        out.append(
+            f"{tail} of {read} tokens lie behind the last whole context of their document and are dropped; a smaller "
+            "--context-length uses more of them"
+        )
     for account in built.accounts:
         if account.duplicates:
             out.append(
