@@ -39,6 +39,7 @@ const std::vector<Case>& Cases() {
        "arch/gguf/llama3-rope-tied.bf16.safetensors",
        {1, 2},
        false},
+      {"arch/llama-w4a16", "arch/llama-w4a16/golden.safetensors", {0, 1}, false},
       {"arch/qwen2-sharded", "arch/qwen2-sharded/golden.safetensors", {0, 1, 2}, true},
       {"arch/qwen2-sliding", "arch/qwen2-sliding/golden.safetensors", {0, 1, 2}, true},
       {"arch/qwen3", "arch/qwen3/golden.safetensors", {0, 1, 2}, true},

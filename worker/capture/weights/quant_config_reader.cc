@@ -1,7 +1,6 @@
 #include "worker/capture/weights/quant_config_reader.h"
 
 #include <algorithm>
-#include <array>
 
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
@@ -277,11 +276,11 @@ absl::Status QuantConfigReader::ReadAwq() {
 }
 
 absl::Status QuantConfigReader::ReadModelOpt() {
-  constexpr std::array<std::string_view, 6> kAlgorithms = {
-      "NVFP4", "W4A16_NVFP4", "FP8", "FP8_PER_CHANNEL_PER_TOKEN", "MXFP8", "MIXED_PRECISION"};
+  constexpr std::string_view kAlgorithms =
+      " NVFP4 W4A16_NVFP4 FP8 FP8_PER_CHANNEL_PER_TOKEN MXFP8 MIXED_PRECISION ";
   if (fields_.Has("quant_algo")) {
     ASSAY_ASSIGN_OR_RETURN(const std::string algorithm, fields_.String("quant_algo"));
-    if (std::find(kAlgorithms.begin(), kAlgorithms.end(), algorithm) == kAlgorithms.end()) {
+    if (kAlgorithms.find(" " + algorithm + " ") == std::string_view::npos) {
       out_.foreign_ = "ModelOpt " + algorithm.substr(0, 40);
       return absl::OkStatus();
     }

@@ -73,7 +73,7 @@ inline absl::StatusOr<WeightCase> ReadWeightCase(const SafetensorsFile& file,
     }
   }
   if (out.expected.shape.size() < 2 || out.expected.dtype != DType::kF32)
-    return InvalidError("GOLDEN_INVALID", file.path() + ": " + name + " has no expected matrix");
+    return InvalidError("FIELD_INVALID", file.path() + ": " + name + " has no expected matrix");
   out.query = {module + ".weight", 0, out.expected.shape.back(), file.path()};
   out.query.rows = out.expected.elements() / out.query.cols;
   return out;
