@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "client/cli/commands.h"
+#include "client/cli/report_files.h"
 #include "client/cli/session.h"
 #include "client/cli/tables.h"
 #include "client/lib/results.h"
@@ -22,11 +23,6 @@ struct SealedCommand {
   SessionOptions session;
   std::string name, out, label;
 };
-
-std::string FullName(std::string_view kind, const std::string& text) {
-  const std::string prefix = std::string(kind) + "/";
-  return text.rfind(prefix, 0) == 0 ? text : prefix + text;
-}
 
 absl::StatusOr<int> ListReports(const SealedCommand& command, CliContext& context) {
   ASSAY_ASSIGN_OR_RETURN(const auto session,
@@ -67,19 +63,13 @@ absl::StatusOr<int> Show(Session* session, const Json& ref, uint64_t max_bytes,
   return kExitSuccess;
 }
 
-absl::StatusOr<int> ShowReport(const SealedCommand& command, CliContext& context) {
-  ASSAY_ASSIGN_OR_RETURN(const auto session,
-                         Session::OpenToRead(command.session, "assay report show"));
-  ASSAY_ASSIGN_OR_RETURN(const Json info,
-                         session->client().GetReport(FullName("reports", command.name)));
-  return Show(session.get(), info["report"], kReportBytesMax, context);
-}
-
 absl::StatusOr<int> ShowReceipt(const SealedCommand& command, CliContext& context) {
   ASSAY_ASSIGN_OR_RETURN(const auto session,
                          Session::OpenToRead(command.session, "assay receipt show"));
-  ASSAY_ASSIGN_OR_RETURN(const Json info,
-                         session->client().GetReceipt(FullName("receipts", command.name)));
+  ASSAY_ASSIGN_OR_RETURN(
+      const Json info,
+      WithListAdvice(session->client().GetReceipt(FullName("receipts", command.name)),
+                     "receipt list", command.session.server));
   return Show(session.get(), info["receipt"], kReceiptBytesMax, context);
 }
 
@@ -88,7 +78,8 @@ absl::StatusOr<int> FetchOneReport(const SealedCommand& command, CliContext& con
   ASSAY_ASSIGN_OR_RETURN(const auto session,
                          Session::OpenToRead(command.session, "assay report fetch"));
   const std::string name = FullName("reports", command.name);
-  ASSAY_ASSIGN_OR_RETURN(const Json info, session->client().GetReport(name));
+  ASSAY_ASSIGN_OR_RETURN(const Json info, WithListAdvice(session->client().GetReport(name),
+                                                         "report list", command.session.server));
   const std::string label = command.label.empty() ? info.value("label", "") : command.label;
   ASSAY_RETURN_IF_ERROR(CheckLabel(label));
   ASSAY_RETURN_IF_ERROR(CheckOutFolder(command.out, {label}));
@@ -99,7 +90,7 @@ absl::StatusOr<int> FetchOneReport(const SealedCommand& command, CliContext& con
   ASSAY_ASSIGN_OR_RETURN(const Json key, session->client().GetPublicKey());
   ASSAY_RETURN_IF_ERROR(WriteSummaryFiles(command.out, summary, {candidate}, key.value("pem", "")));
   context.PrintJson(Json{{"report", name}, {"folder", JoinPath(command.out, label)}});
-  context.Print(summary.table);
+  context.Print(SummaryTable(summary.json, TerminalColumns()));
   context.Print(fmt::format("\nResults  {}", JoinPath(command.out, label)));
   return kExitSuccess;
 }
@@ -112,7 +103,8 @@ absl::StatusOr<int> FetchOneReceipt(const SealedCommand& command, CliContext& co
   ASSAY_ASSIGN_OR_RETURN(const auto session,
                          Session::OpenToRead(command.session, "assay receipt fetch"));
   const std::string name = FullName("receipts", command.name);
-  ASSAY_ASSIGN_OR_RETURN(const Json info, session->client().GetReceipt(name));
+  ASSAY_ASSIGN_OR_RETURN(const Json info, WithListAdvice(session->client().GetReceipt(name),
+                                                         "receipt list", command.session.server));
   ASSAY_RETURN_IF_ERROR(
       session->client().blobs().Download(info["receipt"].value("sha256", ""), command.out));
   context.PrintJson(Json{{"receipt", name}, {"file", command.out}});
@@ -136,15 +128,13 @@ CLI::App* AddOne(CLI::App& parent, CliContext& context, const std::string& name,
 }  // namespace
 
 void AddReportCommand(CLI::App& app, CliContext& context) {
-  CLI::App* report = AddGroup(app, "report", "List, show, fetch and compare reports",
+  CLI::App* report = AddGroup(app, "report", "List, show, fetch, compare and check reports",
                               "  assay report list\n"
                               "  assay report fetch reports/1a2b... --out result\n");
   auto command = std::make_shared<SealedCommand>();
   AddOne(*report, context, "list", "List reports", "  assay report list\n", ListReports, command,
          nullptr);
-  AddOne(*report, context, "show", "Print report.json as it was sealed",
-         "  assay report show reports/1a2b... --server coordinator:7070\n", ShowReport, command,
-         "REPORT");
+  AddReportShowCommand(*report, context);
   CLI::App* fetch =
       AddOne(*report, context, "fetch",
              "Fetch report, execution record, receipt and position arrays into a folder",
@@ -155,6 +145,7 @@ void AddReportCommand(CLI::App& app, CliContext& context) {
                     "Name of the candidate's folder; default: as in its run");
   AddReportPairCommand(*report, context);
   AddReportVerifyCommand(*report, context);
+  AddReportCheckCommand(*report, context);
 }
 
 void AddReceiptCommand(CLI::App& app, CliContext& context) {

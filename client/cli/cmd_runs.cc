@@ -25,13 +25,34 @@ std::string RunName(const std::string& text) {
   return text.rfind("runs/", 0) == 0 ? text : "runs/" + text;
 }
 
-std::string RunText(const Json& run) {
+// Done and all of what a run needs: models read, captures (those shared with other runs too),
+// repeats and comparisons. What a coordinator counts itself are the comparisons alone.
+struct UnitCount {
+  int64_t done = 0, total = 0;
+};
+
+UnitCount CountUnits(const Json& units) {
+  UnitCount count;
+  for (const Json& unit : units) {
+    const std::string state = unit.value("state", "");
+    if (state == "DROPPED") continue;
+    ++count.total;
+    count.done += state == "DONE";
+  }
+  return count;
+}
+
+absl::StatusOr<UnitCount> CountUnitsOf(Client* client, const Json& run) {
+  ASSAY_ASSIGN_OR_RETURN(const Json units, client->ListUnits(run.value("name", "")));
+  return CountUnits(units);
+}
+
+std::string RunText(const Json& run, const UnitCount& units) {
   std::string text = fmt::format("{}  {}{}\n", run.value("name", ""), run.value("state", ""),
                                  run.value("partial", false) ? " (some candidates failed)" : "");
   text += fmt::format("created {}  ended {}  units {}/{}\n",
                       TimeText(run.value("create_time", int64_t{0})),
-                      TimeText(run.value("end_time", int64_t{0})),
-                      run.value("units_done", int64_t{0}), run.value("units_total", int64_t{0}));
+                      TimeText(run.value("end_time", int64_t{0})), units.done, units.total);
   std::vector<std::vector<std::string>> rows;
   for (const Json& candidate : run["candidates"]) {
     const Json& error = candidate["error"];
@@ -49,10 +70,10 @@ absl::StatusOr<int> ListRuns(const RunCommand& command, CliContext& context) {
   ASSAY_ASSIGN_OR_RETURN(const Json runs, session->client().List("runs"));
   std::vector<std::vector<std::string>> rows;
   for (const Json& run : runs) {
+    ASSAY_ASSIGN_OR_RETURN(const UnitCount units, CountUnitsOf(&session->client(), run));
     rows.push_back({run.value("name", ""), run.value("state", ""),
                     TimeText(run.value("create_time", int64_t{0})),
-                    fmt::format("{}/{}", run.value("units_done", int64_t{0}),
-                                run.value("units_total", int64_t{0})),
+                    fmt::format("{}/{}", units.done, units.total),
                     std::to_string(run["candidates"].size())});
   }
   context.PrintJson(Json{{"runs", runs}});
@@ -64,10 +85,11 @@ absl::StatusOr<int> ShowRun(const RunCommand& command, CliContext& context) {
   ASSAY_ASSIGN_OR_RETURN(const auto session,
                          Session::OpenToRead(command.session, "assay runs show"));
   const std::string name = RunName(command.name);
-  ASSAY_ASSIGN_OR_RETURN(const Json run, session->client().GetRun(name));
+  ASSAY_ASSIGN_OR_RETURN(const Json run, WithListAdvice(session->client().GetRun(name), "runs list",
+                                                        command.session.server));
   ASSAY_ASSIGN_OR_RETURN(const Json units, session->client().ListUnits(name));
   context.PrintJson(Json{{"run", run}, {"units", units}});
-  context.Print(RunText(run));
+  context.Print(RunText(run, CountUnits(units)));
   std::vector<std::vector<std::string>> rows;
   for (const Json& unit : units) {
     rows.push_back({unit.value("name", ""), unit.value("kind", ""), unit.value("state", ""),
@@ -79,7 +101,9 @@ absl::StatusOr<int> ShowRun(const RunCommand& command, CliContext& context) {
 
 absl::StatusOr<int> Cancel(const RunCommand& command, CliContext& context) {
   ASSAY_ASSIGN_OR_RETURN(const auto session, Session::OpenToRead(command.session, "assay cancel"));
-  ASSAY_ASSIGN_OR_RETURN(const Json run, session->client().CancelRun(RunName(command.name)));
+  ASSAY_ASSIGN_OR_RETURN(const Json run,
+                         WithListAdvice(session->client().CancelRun(RunName(command.name)),
+                                        "runs list", command.session.server));
   context.PrintJson(run);
   context.Print(fmt::format("{}  {}", run.value("name", ""), run.value("state", "")));
   return kExitSuccess;
@@ -95,10 +119,11 @@ absl::StatusOr<int> Watch(const RunCommand& command, CliContext& context) {
   if (!run.ok() && Interrupted()) {
     return InterruptedError(fmt::format("stopped watching; {} goes on", name));
   }
-  if (!run.ok()) return run.status();
+  if (!run.ok()) return WithListAdvice(run, "runs list", command.session.server).status();
   display.End();
   context.PrintJson(*run);
-  context.Print(RunText(*run));
+  ASSAY_ASSIGN_OR_RETURN(const UnitCount units, CountUnitsOf(&session->client(), *run));
+  context.Print(RunText(*run, units));
   const std::string state = run->value("state", "");
   if (state != "SUCCEEDED") {
     const absl::Status error = StatusFromErrorJson((*run)["error"]);

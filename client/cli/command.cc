@@ -135,8 +135,8 @@ int RunCli(int argc, const char* const* argv, std::ostream& out, std::ostream& e
       "      --suite suite --out result\n"
       "  assay verify result\n"
       "'assay COMMAND --help' describes each command. Exit codes: 0 success, 1 run failed, 2 bad "
-      "usage,\n3 refused input, 4 partly, 5 verification failed, 6 valid but unknown key, 130 "
-      "interrupted.");
+      "usage,\n3 refused input, 4 partly, 5 verification failed, 6 valid but unknown key, 7 "
+      "bound not met\n(report check), 130 interrupted.");
   AddAllCommands(app, context);
   try {
     app.parse(argc, argv);

@@ -22,6 +22,8 @@ void AddReplayCommand(CLI::App& app, CliContext& context);
 void AddReportCommand(CLI::App& app, CliContext& context);
 void AddReportPairCommand(CLI::App& report, CliContext& context);  // below "report"
 void AddReportVerifyCommand(CLI::App& report, CliContext& context);
+void AddReportShowCommand(CLI::App& report, CliContext& context);
+void AddReportCheckCommand(CLI::App& report, CliContext& context);
 void AddReceiptCommand(CLI::App& app, CliContext& context);
 void AddVerifyCommand(CLI::App& app, CliContext& context);
 void AddWorkersCommand(CLI::App& app, CliContext& context);

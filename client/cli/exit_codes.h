@@ -14,6 +14,7 @@ inline constexpr int kExitRefusedInput = 3;        // a file, name or state was 
 inline constexpr int kExitPartly = 4;              // some candidates failed, the others are sealed
 inline constexpr int kExitVerificationFailed = 5;  // a receipt or a file is not what it claims
 inline constexpr int kExitUnknownKey = 6;          // valid, but for a key that was not given
+inline constexpr int kExitBoundNotMet = 7;         // a bound of assay report check is not met
 inline constexpr int kExitInterrupted = 130;
 
 // The exit code for an error. A reason token has one class, whichever command or program finds the

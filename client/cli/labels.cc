@@ -1,7 +1,9 @@
 #include "client/cli/labels.h"
 
+#include <algorithm>
 #include <cctype>
 
+#include "client/cli/unknown_words.h"
 #include "fmt/format.h"
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
@@ -56,6 +58,17 @@ absl::StatusOr<std::vector<LabelledModel>> ParseCandidates(const std::vector<std
     candidates.push_back(std::move(candidate));
   }
   return candidates;
+}
+
+absl::Status CheckLabelGiven(const std::string& versus, const std::vector<std::string>& labels) {
+  if (std::find(labels.begin(), labels.end(), versus) != labels.end()) return absl::OkStatus();
+  std::string known;
+  for (const std::string& label : labels) known += (known.empty() ? "" : ", ") + label;
+  const std::string nearest = NearestWord(versus, labels);
+  return InvalidError(
+      "LABEL_UNKNOWN",
+      fmt::format("--versus {}: no candidate has this label{}; there are {}", versus,
+                  nearest.empty() ? "" : ", did you mean " + nearest + "?", known));
 }
 
 }  // namespace assay

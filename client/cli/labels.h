@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/lib/inputs.h"
 
@@ -15,6 +16,7 @@ namespace assay {
 struct LabelledModel {
   std::string label;
   LocalModel model;
+  absl::Status status;  // why it is out; OK = in
 };
 
 // [LABEL=]MODEL[@TRANSFORM], split as SplitLabel does. LABEL_INVALID, MODEL_SPEC_INVALID,
@@ -27,6 +29,9 @@ std::string DefaultLabel(const LocalModel& model);
 
 // Parses all; LABEL_DUPLICATE names both models of a label given twice.
 absl::StatusOr<std::vector<LabelledModel>> ParseCandidates(const std::vector<std::string>& texts);
+
+// LABEL_UNKNOWN, with the nearest one, when --versus names none of the candidates' labels.
+absl::Status CheckLabelGiven(const std::string& versus, const std::vector<std::string>& labels);
 
 }  // namespace assay
 

@@ -87,7 +87,9 @@ std::string ProgressPrinter::Line(std::string_view remark, bool final) const {
   if ((total_ > 0 || done_ > 0) && !bytes && !unit_.empty()) line += fmt::format(" {}", unit_);
   const int64_t elapsed = clock_->MonotonicMillis() - start_ms_;
   const uint64_t fresh = done_ - std::min(done_, start_done_);
-  if (fresh > 0 && elapsed >= 500) {
+  const bool guess = final || estimable_;
+  if (!guess && total_ > done_) line += "  estimating";
+  if (guess && fresh > 0 && elapsed >= 500) {
     const double rate = static_cast<double>(fresh) * 1000 / static_cast<double>(elapsed);
     line += bytes ? fmt::format("  {}/s", HumanBytes(static_cast<uint64_t>(rate)))
                   : fmt::format("  {:.{}f}/s", rate, rate < 10 ? 2 : 0);

@@ -37,6 +37,10 @@ class ProgressPrinter {
   void Update(std::string_view name, std::string_view unit, uint64_t done, uint64_t total);
   void Update(uint64_t done, uint64_t total);
 
+  // While false, a phase that goes on says "estimating" in place of rate and time left: a guess
+  // from too little is wild. True again when another phase begins.
+  void set_estimable(bool estimable) { estimable_ = estimable; }
+
   // Ends the current phase with its last numbers and `remark` ("reused", "failed: ..."), if any.
   void End(std::string_view remark = "");
 
@@ -54,6 +58,7 @@ class ProgressPrinter {
   Clock* const clock_;
 
   bool active_ = false;
+  bool estimable_ = true;
   bool drawn_ = false;  // a terminal line is on screen without its newline
   std::string name_, unit_;
   uint64_t start_done_ = 0, done_ = 0, total_ = 0;

@@ -72,5 +72,26 @@ TEST_F(ReportPair, ArithmeticIsCrossedOnlyByName) {
   EXPECT_THAT(outer.err, HasSubstr("give a candidate's folder"));
 }
 
+// Expected: tests/data/statistics/expected.json, int4-g32 minus q4_0 among three comparisons.
+TEST_F(ReportPair, AllPairsOfMoreThanTwoSayThatManyWereCompared) {
+  const std::string third = Put("third", SmolInputs("int8-channel"));
+  const Outcome text = Invoke({"report", "pair", a_.c_str(), b_.c_str(), third.c_str()});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("3 pairs were compared"));
+  EXPECT_THAT(text.out, HasSubstr("AMONG ALL"));
+  const Outcome outcome =
+      Invoke({"report", "pair", a_.c_str(), b_.c_str(), third.c_str(), "--json"});
+  const Json json = Json::parse(outcome.out);
+  EXPECT_EQ(json.at("comparisons"), 3);
+  const Json& together = json.at("pairs")[0].at("comparison").at("simultaneous");
+  EXPECT_EQ(together.at("ci95_low"), 0.0977161301997347);
+  EXPECT_EQ(together.at("ci95_high"), 0.17622787436660453);
+  // One that was not measured alike is named, and the others are compared.
+  const Outcome mixed = Invoke({"report", "pair", a_.c_str(), b_.c_str(), c_.c_str()});
+  EXPECT_EQ(mixed.code, 0) << mixed.err;
+  EXPECT_THAT(mixed.out, HasSubstr("not comparable"));
+  EXPECT_EQ(Invoke({"report", "pair", a_.c_str()}).code, 2);
+}
+
 }  // namespace
 }  // namespace assay

@@ -16,6 +16,12 @@ std::string PhaseTitle(const std::string& phase) {
   return phase;
 }
 
+// The first units open files, pack weights and share the machine with others that start: two that
+// have ended tell how long one takes. Where there are not three, a third of the phase has to do.
+bool Estimable(uint64_t done, uint64_t total, int64_t units_ended, int64_t units) {
+  return units_ended >= 2 || (units < 3 && done >= total / 3 && done > 0);
+}
+
 }  // namespace
 
 RunDisplay::Counts RunDisplay::Phase::Sum() const {
@@ -23,6 +29,8 @@ RunDisplay::Counts RunDisplay::Phase::Sum() const {
   for (const auto& [subject, counts] : subjects) {
     sum.done += counts.done;
     sum.total += counts.total;
+    sum.units_done += counts.units_done;
+    sum.units_total += counts.units_total;
   }
   return sum;
 }
@@ -40,6 +48,8 @@ void RunDisplay::OnProgress(const Json& progress) {
                             [&](const Phase& known) { return known.name == name; });
   if (phase == phases_.end()) phase = phases_.insert(phases_.end(), Phase{name, {}});
   Counts& counts = phase->subjects[progress.value("subject", "")];
+  counts.units_done = progress.value("units_done", int64_t{0});
+  counts.units_total = progress.value("units_total", int64_t{0});
   // Tokens say most; a phase without them counts contexts, or else units.
   for (const char* unit : {"tokens", "contexts", "units"}) {
     const int64_t total = progress.value(std::string(unit) + "_total", int64_t{0});
@@ -54,10 +64,13 @@ void RunDisplay::OnProgress(const Json& progress) {
 
 void RunDisplay::Show() {
   while (shown_ < phases_.size()) {
-    const Counts sum = phases_[shown_].Sum();
-    const bool tokens = phases_[shown_].name == "capture" || phases_[shown_].name == "repeat" ||
-                        phases_[shown_].name == "replay";
-    printer_->Update(PhaseTitle(phases_[shown_].name), tokens ? "tokens" : "", sum.done, sum.total);
+    Phase& phase = phases_[shown_];
+    const Counts sum = phase.Sum();
+    const bool tokens = phase.name == "capture" || phase.name == "repeat" || phase.name == "replay";
+    if (phase.units_at_start < 0) phase.units_at_start = sum.units_done;
+    printer_->set_estimable(Estimable(sum.done, sum.total, sum.units_done - phase.units_at_start,
+                                      sum.units_total - phase.units_at_start));
+    printer_->Update(PhaseTitle(phase.name), tokens ? "tokens" : "", sum.done, sum.total);
     if (sum.done < sum.total || shown_ + 1 == phases_.size()) return;
     printer_->End();
     ++shown_;

@@ -26,10 +26,12 @@ class RunDisplay {
  private:
   struct Counts {
     uint64_t done = 0, total = 0;
+    int64_t units_done = 0, units_total = 0;
   };
   struct Phase {
     std::string name;
     std::map<std::string, Counts> subjects;
+    int64_t units_at_start = -1;  // ended when the phase came on screen
     Counts Sum() const;
   };
   void OnProgress(const Json& progress);

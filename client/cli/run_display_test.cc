@@ -11,13 +11,14 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Json Progress(const std::string& phase, const std::string& subject, int done, int total) {
+Json Progress(const std::string& phase, const std::string& subject, int done, int total,
+              int units_done = 0, int units_total = 0) {
   return {{"kind", "PROGRESS"},
           {"progress",
            {{"phase", phase},
             {"subject", subject},
-            {"units_done", 0},
-            {"units_total", 0},
+            {"units_done", units_done},
+            {"units_total", units_total},
             {"tokens_done", done},
             {"tokens_total", total}}}};
 }
@@ -37,6 +38,44 @@ TEST(RunDisplayTest, OneLinePerPhaseSummedOverSubjects) {
   display.OnEvent(Progress("replay", "", 100, 100));
   display.End();
   EXPECT_THAT(out.str(), HasSubstr("compare distributions        100/100 tokens"));
+}
+
+class SteppedClock : public Clock {
+ public:
+  int64_t UnixMillis() override { return now; }
+  int64_t MonotonicMillis() override { return now; }
+  int64_t now = 0;
+};
+
+TEST(RunDisplayTest, NoTimeIsGuessedBeforeTwoUnitsHaveEnded) {
+  std::ostringstream out;
+  SteppedClock clock;
+  ProgressPrinter printer(out, true, false, &clock);
+  RunDisplay display(&printer);
+  const auto after = [&](int done, int units_done, int units_total) {
+    out.str("");
+    clock.now += 1000;
+    display.OnEvent(Progress("capture", "", done, 1000, units_done, units_total));
+    return out.str();
+  };
+  after(0, 0, 10);
+  EXPECT_THAT(after(1, 0, 10), HasSubstr("1/1000 tokens  estimating"));
+  EXPECT_THAT(after(150, 1, 10), HasSubstr("150/1000 tokens  estimating"));
+  EXPECT_THAT(after(200, 2, 10), HasSubstr("200/1000 tokens  67/s  12 s left"));
+}
+
+TEST(RunDisplayTest, AShortPhaseIsGuessedAfterAThird) {
+  std::ostringstream out;
+  SteppedClock clock;
+  ProgressPrinter printer(out, true, false, &clock);
+  RunDisplay display(&printer);
+  display.OnEvent(Progress("replay", "", 0, 100, 0, 1));
+  clock.now += 1000;
+  display.OnEvent(Progress("replay", "", 10, 100, 0, 1));
+  EXPECT_THAT(out.str(), Not(HasSubstr("left")));
+  clock.now += 4000;
+  display.OnEvent(Progress("replay", "", 50, 100, 0, 1));
+  EXPECT_THAT(out.str(), HasSubstr("50/100 tokens  10/s  5 s left"));
 }
 
 TEST(RunDisplayTest, EndsOfCandidatesAreToldOnce) {

@@ -78,4 +78,12 @@ void Session::Stop() {
   if (cluster_ != nullptr) cluster_->Stop();
 }
 
+absl::StatusOr<Json> WithListAdvice(absl::StatusOr<Json> answer, const std::string& list,
+                                    const std::string& server) {
+  if (answer.ok() || answer.status().code() != absl::StatusCode::kNotFound) return answer;
+  return Error(answer.status().code(), ReasonOf(answer.status()),
+               fmt::format("{}; assay {}{} lists what there is", MessageOf(answer.status()), list,
+                           server.empty() ? "" : " --server " + server));
+}
+
 }  // namespace assay

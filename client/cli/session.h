@@ -55,6 +55,12 @@ class Session {
   std::unique_ptr<Client> client_;
 };
 
+// An answer about something named on the command line: where the coordinator does not know it
+// (NOT_FOUND), the error says that "assay LIST" (with --server where there is one) lists what there
+// is.
+absl::StatusOr<Json> WithListAdvice(absl::StatusOr<Json> answer, const std::string& list,
+                                    const std::string& server);
+
 // The error of Ctrl-C.
 absl::Status InterruptedError(std::string_view sentence);
 

@@ -1,5 +1,8 @@
 #include "client/cli/tables.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "storage/base/clock.h"
@@ -26,6 +29,13 @@ std::string TextTable(const std::vector<std::string>& header,
   if (!header.empty()) append(header);
   for (const auto& row : rows) append(row);
   return text;
+}
+
+size_t TerminalColumns(size_t otherwise) {
+  winsize size{};
+  const bool terminal = isatty(STDOUT_FILENO) == 1;
+  const bool known = terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : otherwise;
 }
 
 std::string TimeText(int64_t unix_millis) { return unix_millis > 0 ? FormatUtc(unix_millis) : "-"; }

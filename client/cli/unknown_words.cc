@@ -61,9 +61,11 @@ std::string NearestWord(std::string_view typed, const std::vector<std::string>& 
   size_t best = std::max<size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : known) {
     const std::string_view name = WithoutDashes(candidate);
-    // A beginning of three letters or more counts as near: --cand, --ref.
+    // A beginning of three letters or more counts as near: --cand, --ref; and so does a word that
+    // goes on: --output for --out.
     const bool beginning = word.size() >= 3 && name.substr(0, word.size()) == word;
-    const size_t distance = beginning ? 1 : EditDistance(word, name);
+    const bool longer = name.size() >= 3 && word.substr(0, name.size()) == name;
+    const size_t distance = beginning || longer ? 1 : EditDistance(word, name);
     if (distance >= best) continue;
     best = distance;
     nearest = candidate;

@@ -25,6 +25,8 @@ TEST(NearestWordTest, OnlyWordsThatAreNear) {
   EXPECT_EQ(NearestWord("--refrence", known), "--reference");
   EXPECT_EQ(NearestWord("--refernece", known), "--reference");
   EXPECT_EQ(NearestWord("-reference", known), "--reference");
+  EXPECT_EQ(NearestWord("--output", known), "--out");
+  EXPECT_EQ(NearestWord("--out-dir", known), "--out");
   EXPECT_EQ(NearestWord("--cand", known), "--candidate");
   EXPECT_EQ(NearestWord("--otu", known), "--out");
   EXPECT_EQ(NearestWord("--batch", known), "");

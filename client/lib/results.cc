@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "client/lib/kept_labels.h"
 #include "client/lib/proto_json.h"
 #include "fmt/format.h"
 #include "storage/base/files.h"
@@ -17,8 +18,9 @@
 namespace assay {
 namespace {
 
-constexpr std::array<std::string_view, 5> kOutFiles = {"summary.json", "summary.csv", "summary.md",
-                                                       "key.pub", "VERIFY.md"};
+constexpr std::array<std::string_view, 6> kOutFiles = {kSummaryFile,         kSummaryCsvFile,
+                                                       kSummaryMarkdownFile, kPublicKeyFile,
+                                                       kVerifyTextFile,      kIndexPageFile};
 constexpr uint64_t kExecutionBytesMax = uint64_t{1} << 28;
 constexpr uint64_t kArrayBytesMax = kReportPositionsMax * 8;
 
@@ -58,7 +60,8 @@ absl::Status CheckOutFolder(const std::string& out, const std::vector<std::strin
   if (!IsDirectory(out)) return absl::OkStatus();
   ASSAY_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(out));
   for (const std::string& name : names) {
-    const bool ours = std::find(kOutFiles.begin(), kOutFiles.end(), name) != kOutFiles.end() ||
+    const bool ours = name == kReplacedFolder ||
+                      std::find(kOutFiles.begin(), kOutFiles.end(), name) != kOutFiles.end() ||
                       std::find(labels.begin(), labels.end(), name) != labels.end();
     if (ours) continue;
     return InvalidError("OUT_NOT_EMPTY",
@@ -69,19 +72,27 @@ absl::Status CheckOutFolder(const std::string& out, const std::vector<std::strin
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::map<std::string, PositionArrays>> FetchArrays(Client* client, const Json& info,
+                                                                  const std::string& where) {
+  std::map<std::string, PositionArrays> heads;
+  if (!info.contains("arrays")) return heads;
+  for (const Json& array : info.at("arrays")) {
+    const std::string head = array.value("head", ""), output = array.value("output", "");
+    const std::string name = fmt::format("{}: {}/{}", where, head, output);
+    const Json file = array.value("file", Json());
+    ASSAY_ASSIGN_OR_RETURN(const std::string bytes, ReadRef(client, file, kArrayBytesMax));
+    ASSAY_RETURN_IF_ERROR(PlaceArray(output, bytes, name, &heads[head]));
+  }
+  return heads;
+}
+
 absl::StatusOr<SummaryCandidate> FetchReport(Client* client, const std::string& report,
                                              const std::string& out, const std::string& label) {
   ASSAY_ASSIGN_OR_RETURN(const Json info, client->GetReport(report));
   CandidateFiles files;
   ASSAY_ASSIGN_OR_RETURN(files.report, ReadRef(client, info["report"], kReportBytesMax));
   ASSAY_ASSIGN_OR_RETURN(files.execution, ReadRef(client, info["execution"], kExecutionBytesMax));
-  std::map<std::string, PositionArrays> heads;
-  for (const Json& array : info["arrays"]) {
-    const std::string head = array.value("head", ""), output = array.value("output", "");
-    const std::string where = fmt::format("{}: {}/{}", report, head, output);
-    ASSAY_ASSIGN_OR_RETURN(const std::string bytes, ReadRef(client, array["file"], kArrayBytesMax));
-    ASSAY_RETURN_IF_ERROR(PlaceArray(output, bytes, where, &heads[head]));
-  }
+  ASSAY_ASSIGN_OR_RETURN(const auto heads, FetchArrays(client, info, report));
   for (const auto& [head, arrays] : heads) files.heads[head] = &arrays;
   SummaryCandidate candidate;
   candidate.label = label;
@@ -97,9 +108,9 @@ absl::StatusOr<SummaryCandidate> FetchReport(Client* client, const std::string& 
   return candidate;
 }
 
-absl::StatusOr<FetchedRun> FetchRun(
-    Client* client, const Json& run, const std::string& out,
-    const std::function<void(size_t done, size_t total)>& progress) {
+absl::StatusOr<FetchedRun> FetchRun(Client* client, const Json& run, const std::string& out,
+                                    const std::function<void(size_t done, size_t total)>& progress,
+                                    const SummaryOptions& options) {
   FetchedRun fetched;
   ASSAY_RETURN_IF_ERROR(EnsureDirectory(out));
   const Json& candidates = run["candidates"];
@@ -124,7 +135,7 @@ absl::StatusOr<FetchedRun> FetchRun(
     fetched.statuses.push_back(std::move(status));
     if (progress) progress(fetched.candidates.size(), candidates.size());
   }
-  ASSAY_ASSIGN_OR_RETURN(fetched.summary, BuildSummary(fetched.candidates));
+  ASSAY_ASSIGN_OR_RETURN(fetched.summary, BuildSummary(fetched.candidates, options));
   std::string pem;
   if (fetched.sealed > 0) {
     ASSAY_ASSIGN_OR_RETURN(const Json key, client->GetPublicKey());

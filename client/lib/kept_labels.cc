@@ -1,0 +1,88 @@
+#include "client/lib/kept_labels.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "fmt/format.h"
+#include "storage/base/digest.h"
+#include "storage/base/files.h"
+#include "storage/base/macros.h"
+#include "storage/base/status.h"
+#include "storage/report/candidate_files.h"
+#include "storage/report/report.h"
+
+namespace assay {
+namespace {
+
+constexpr int kReplacedMax = 10000;
+
+std::string IdentityOf(const Json& report, const char* operand) {
+  const Json& identity = report.at(operand).at("model_identity");
+  return identity.is_string() ? identity.get<std::string>() : "";
+}
+
+std::string Difference(std::string_view what, const std::string& there, const std::string& wanted) {
+  if (there.empty() || wanted.empty() || there == wanted) return "";
+  return fmt::format("its {} is {} there and {} now", what, there, wanted);
+}
+
+}  // namespace
+
+std::vector<ChangedLabel> FindChangedLabels(const std::string& out,
+                                            const std::vector<LabelledIdentity>& wanted) {
+  std::vector<ChangedLabel> changed;
+  for (const LabelledIdentity& label : wanted) {
+    const std::string path = JoinPath(JoinPath(out, label.label), kReportFile);
+    if (!FileExists(path)) continue;
+    const absl::StatusOr<std::string> bytes = ReadFile(path, kReportBytesMax);
+    if (!bytes.ok()) continue;
+    const absl::StatusOr<Json> report = ParseReport(*bytes, path);
+    if (!report.ok()) continue;
+    const std::string candidate =
+        Difference("candidate", IdentityOf(*report, "candidate"), label.candidate);
+    const std::string reference =
+        Difference("reference", IdentityOf(*report, "reference"), label.reference);
+    if (candidate.empty() && reference.empty()) continue;
+    const std::string both = !candidate.empty() && !reference.empty() ? ", " : "";
+    changed.push_back({label.label, Sha256Hex(*bytes), candidate + both + reference});
+  }
+  return changed;
+}
+
+absl::Status RefuseChangedLabels(const std::string& out, const std::vector<ChangedLabel>& changed) {
+  if (changed.empty()) return absl::OkStatus();
+  std::string list;
+  for (const ChangedLabel& label : changed) {
+    list += fmt::format("{}{}: {}", list.empty() ? "" : "; ", label.label, label.sentence);
+  }
+  return PreconditionError(
+      "LABEL_CHANGED",
+      fmt::format("{} holds results of other models under the same names. {}. Give another label "
+                  "or --out, or --replace, which keeps the old result in {}",
+                  out, list, JoinPath(out, kReplacedFolder)));
+}
+
+absl::StatusOr<std::vector<std::string>> KeepReplaced(const std::string& out,
+                                                      const std::vector<ChangedLabel>& changed) {
+  std::vector<std::string> kept;
+  for (const ChangedLabel& label : changed) {
+    const std::string folder = JoinPath(out, kReplacedFolder);
+    ASSAY_RETURN_IF_ERROR(EnsureDirectory(folder));
+    const std::string base = fmt::format("{}-{}", label.label, label.report_sha256.substr(0, 12));
+    std::string target = JoinPath(folder, base);
+    for (int i = 2; IsDirectory(target) && i < kReplacedMax; ++i) {
+      target = JoinPath(folder, fmt::format("{}-{}", base, i));
+    }
+    const std::string source = JoinPath(out, label.label);
+    std::error_code error;
+    std::filesystem::rename(source, target, error);
+    if (error) {
+      return InternalError("FILE_WRITE_FAILED", fmt::format("{} cannot be moved to {}: {}", source,
+                                                            target, error.message()));
+    }
+    kept.push_back(target);
+  }
+  return kept;
+}
+
+}  // namespace assay
