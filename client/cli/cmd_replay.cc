@@ -96,7 +96,7 @@ void AddReplayCommand(CLI::App& app, CliContext& context) {
       "      --head head.safetensors:lm_head.weight --candidate-head b=b-head.safetensors \\\n"
       "      --suite suite --out result --tp 2\n");
   OfflineReplayRequest& request = options->request;
-  command->add_option("--reference", request.reference, "Capture directory of the reference")
+  command->add_option("--reference,--base", request.reference, "Capture directory of the reference")
       ->required();
   command
       ->add_option("--candidate", options->candidates,

@@ -6,9 +6,12 @@
 #include "client/cli/interrupt.h"
 #include "client/cli/run_display.h"
 #include "client/cli/score_job.h"
+#include "client/cli/tables.h"
+#include "client/lib/kept_labels.h"
 #include "client/lib/proto_json.h"
 #include "client/lib/results.h"
 #include "fmt/format.h"
+#include "storage/base/digest.h"
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
@@ -20,6 +23,8 @@ namespace {
 struct ScoreCommand {
   ScoreOptions options;
   std::string out;
+  std::string versus;    // label; "" = the best candidate
+  bool replace = false;  // results of other models under the same labels are kept aside
 };
 
 // What to say, and do, when Ctrl-C has ended the watch.
@@ -38,7 +43,9 @@ absl::Status Interrupt(const ScoreCommand& command, const std::string& run, Sess
                   session->data_dir()));
 }
 
-Json ResultDocument(const Json& run, const std::string& out, const FetchedRun& fetched) {
+// `refetched`: the run had ended before this command, so that nothing was computed now.
+Json ResultDocument(const Json& run, const std::string& out, const FetchedRun& fetched,
+                    bool refetched) {
   Json document;
   document["run"] = run.value("name", "");
   document["state"] = run.value("state", "");
@@ -50,7 +57,8 @@ Json ResultDocument(const Json& run, const std::string& out, const FetchedRun& f
     Json row;
     row["label"] = candidate.label;
     row["sealed"] = fetched.statuses[i].ok();
-    row["reused"] = run["candidates"][i].value("reused", false);
+    row["reused"] =
+        fetched.statuses[i].ok() && (refetched || run["candidates"][i].value("reused", false));
     row["report_sha256"] = candidate.report_sha256;
     row["receipt_id"] = candidate.receipt_id;
     row["folder"] = JoinPath(out, candidate.label);
@@ -69,31 +77,93 @@ void PrintWhere(const std::string& out, CliContext& context) {
   context.Print(fmt::format("Check    assay verify {0} --key {0}/key.pub", out));
 }
 
+// Why a run without any sealed candidate failed: every candidate's reason, under the first one's
+// token.
+absl::Status FailureOf(const Json& run) {
+  absl::Status first;
+  std::string sentence;
+  for (const Json& candidate : run["candidates"]) {
+    if (!candidate["error"].is_object()) continue;
+    const absl::Status error = StatusFromErrorJson(candidate["error"]);
+    const std::string label = candidate.value("label", "");
+    if (first.ok()) {
+      first = Annotate(error, fmt::format("candidate {}", label));
+    } else {
+      sentence +=
+          fmt::format("\n  candidate {} [{}]: {}", label, ReasonOf(error), MessageOf(error));
+    }
+  }
+  if (!first.ok()) {
+    return Error(first.code(), ReasonOf(first), MessageOf(first) + sentence);
+  }
+  const absl::Status error = StatusFromErrorJson(run["error"]);
+  return error.ok() ? InternalError("RUN_FAILED", "the run failed without saying why") : error;
+}
+
+std::string IdentityOf(const LocalModel& model) {
+  return model.manifest.files.empty() ? "" : model.manifest.Identity();
+}
+
+// Labels of --out that hold results of other models than those given here, as far as these are
+// known before a coordinator was asked.
+std::vector<ChangedLabel> ChangedByInputs(const std::string& out, const ScoreInputs& inputs) {
+  std::vector<LabelledIdentity> wanted;
+  for (const LabelledModel& candidate : inputs.candidates) {
+    wanted.push_back({candidate.label, IdentityOf(candidate.model), IdentityOf(inputs.reference)});
+  }
+  return FindChangedLabels(out, wanted);
+}
+
+// The same of a run, whose models are named by their identity.
+std::vector<ChangedLabel> ChangedByRun(const std::string& out, const Json& run) {
+  const auto identity = [](const Json& operand, const char* member) {
+    const std::string name = operand.value(member, "");
+    const std::string id = name.rfind("models/", 0) == 0 ? name.substr(7) : "";
+    return IsSha256Hex(id) ? id : "";
+  };
+  std::vector<LabelledIdentity> wanted;
+  for (const Json& candidate : run["candidates"]) {
+    wanted.push_back(
+        {candidate.value("label", ""), identity(candidate, "model"),
+         identity(run.value("spec", Json::object()).value("reference", Json::object()), "model")});
+  }
+  return FindChangedLabels(out, wanted);
+}
+
+// Results of other models under the same labels are moved aside, or refuse the run.
+absl::Status MakeRoom(const ScoreCommand& command, const Json& run, CliContext& context) {
+  const std::vector<ChangedLabel> changed = ChangedByRun(command.out, run);
+  if (!command.replace) return RefuseChangedLabels(command.out, changed);
+  ASSAY_ASSIGN_OR_RETURN(const auto kept, KeepReplaced(command.out, changed));
+  for (const std::string& folder : kept) {
+    context.progress().Note(fmt::format("the earlier result is kept in {}", folder));
+  }
+  return absl::OkStatus();
+}
+
 // Turns the ended run into output and an exit code.
-absl::StatusOr<int> Finish(const ScoreCommand& command, const Json& run, Session* session,
-                           CliContext& context) {
+absl::StatusOr<int> Finish(const ScoreCommand& command, const Json& run, bool refetched,
+                           Session* session, CliContext& context) {
   if (run.value("state", "") == "CANCELLED") {
     return Error(absl::StatusCode::kAborted, "RUN_CANCELLED",
                  fmt::format("{} was cancelled; run the same command again to start anew",
                              run.value("name", "")));
   }
-  if (run.value("state", "") == "FAILED") {
-    for (const Json& candidate : run["candidates"]) {
-      if (!candidate["error"].is_object()) continue;
-      return Annotate(StatusFromErrorJson(candidate["error"]),
-                      fmt::format("candidate {}", candidate.value("label", "")));
-    }
-    const absl::Status error = StatusFromErrorJson(run["error"]);
-    return error.ok() ? InternalError("RUN_FAILED", "the run failed without saying why") : error;
-  }
+  if (run.value("state", "") == "FAILED") return FailureOf(run);
+  ASSAY_RETURN_IF_ERROR(MakeRoom(command, run, context));
+  SummaryOptions summary;
+  summary.versus = command.versus;
   ASSAY_ASSIGN_OR_RETURN(const FetchedRun fetched,
-                         FetchRun(&session->client(), run, command.out, [&](size_t done, size_t n) {
-                           context.progress().Update("fetch results", "candidates", done, n);
-                         }));
+                         FetchRun(
+                             &session->client(), run, command.out,
+                             [&](size_t done, size_t n) {
+                               context.progress().Update("fetch results", "candidates", done, n);
+                             },
+                             summary));
   context.progress().End();
   session->Stop();
-  context.PrintJson(ResultDocument(run, command.out, fetched));
-  context.Print(fetched.summary.table);
+  context.PrintJson(ResultDocument(run, command.out, fetched, refetched));
+  context.Print(SummaryTable(fetched.summary.json, TerminalColumns()));
   PrintWhere(command.out, context);
   for (size_t i = 0; i < fetched.statuses.size(); ++i) {
     if (fetched.statuses[i].ok()) continue;
@@ -108,10 +178,14 @@ absl::StatusOr<int> RunScore(const ScoreCommand& command, CliContext& context) {
   ASSAY_ASSIGN_OR_RETURN(ScoreInputs inputs, ParseScoreInputs(options));
   std::vector<std::string> labels;
   for (const LabelledModel& candidate : inputs.candidates) labels.push_back(candidate.label);
+  if (!command.versus.empty()) ASSAY_RETURN_IF_ERROR(CheckLabelGiven(command.versus, labels));
   ASSAY_RETURN_IF_ERROR(CheckOutFolder(command.out, labels));
   ASSAY_RETURN_IF_ERROR(CheckOutPolicy(command.out, options.policy, options.backend));
   ASSAY_RETURN_IF_ERROR(ReadScoreInputs(options, &inputs, context));
   ASSAY_RETURN_IF_ERROR(CheckOutSuite(command.out, inputs.suite.suite_token_sha256));
+  if (!command.replace) {
+    ASSAY_RETURN_IF_ERROR(RefuseChangedLabels(command.out, ChangedByInputs(command.out, inputs)));
+  }
   std::string where = options.session.server;
   if (where.empty()) {
     ASSAY_ASSIGN_OR_RETURN(const std::string data_dir, ResolveDataDir(options.session.data));
@@ -129,7 +203,7 @@ absl::StatusOr<int> RunScore(const ScoreCommand& command, CliContext& context) {
   if (RunHasEnded(created)) {
     context.progress().Note(
         fmt::format("  {} did this very work before; its results are fetched", name));
-    return Finish(command, created, session.get(), context);
+    return Finish(command, created, created.value("existing", false), session.get(), context);
   }
   if (created.value("existing", false)) {
     context.progress().Note(fmt::format("  {} was asked for before and goes on", name));
@@ -142,7 +216,7 @@ absl::StatusOr<int> RunScore(const ScoreCommand& command, CliContext& context) {
   if (!run.ok() && Interrupted()) return Interrupt(command, name, session.get());
   if (!run.ok()) return run.status();
   display.End();
-  return Finish(command, *run, session.get(), context);
+  return Finish(command, *run, /*refetched=*/false, session.get(), context);
 }
 
 }  // namespace
@@ -162,6 +236,12 @@ void AddScoreCommand(CLI::App& app, CliContext& context) {
       "      --suite suite --out result --server coordinator:7070 --json\n");
   AddScoreOptions(sub, &command->options);
   sub->add_option("--out", command->out, "Folder for the results")->required();
+  sub->add_option("--versus", command->versus,
+                  "Label of the candidate that the others are compared with; default: the one with "
+                  "the smallest mean KLD");
+  sub->add_flag("--replace", command->replace,
+                "Where --out holds a result of another model under the same label, keep it in "
+                "OUT/replaced and write the new one");
   SessionOptions& session = command->options.session;
   AddSessionOptions(sub, &session);
   CLI::Option* server = sub->get_option("--server");

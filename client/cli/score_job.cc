@@ -81,7 +81,7 @@ std::string DigestCachePath() {
 
 void AddScoreOptions(CLI::App* command, ScoreOptions* options) {
   command
-      ->add_option("--reference", options->reference,
+      ->add_option("--reference,--base", options->reference,
                    "Reference MODEL: a GGUF file, a Hugging Face folder or models/NAME")
       ->required();
   command
