@@ -77,8 +77,7 @@ absl::StatusOr<std::vector<std::string>> KeepReplaced(const std::string& out,
     std::error_code error;
     std::filesystem::rename(source, target, error);
     if (error) {
-      return InternalError("FILE_WRITE_FAILED", fmt::format("{} cannot be moved to {}: {}", source,
-                                                            target, error.message()));
+      return ErrnoError(error.value(), fmt::format("{} cannot be moved to {}", source, target));
     }
     kept.push_back(target);
   }
