@@ -5,6 +5,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/numeric_options.h"
 #include "client/cli/offline_hooks.h"
+#include "client/cli/pages.h"
 #include "fmt/format.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
@@ -21,6 +22,7 @@ struct ReplayOptions {
   std::vector<std::string> candidate_heads;
   std::vector<std::string> candidate_head_biases;
   OfflineRanks ranks;
+  bool no_html = false;
 };
 
 absl::StatusOr<std::vector<LabelledInput>> SplitLabels(const std::vector<std::string>& texts) {
@@ -73,6 +75,8 @@ absl::StatusOr<int> RunReplayCommand(ReplayOptions& options, CliContext& context
       fmt::format("UNSEALED: made by assay replay, without a receipt. Files are in {}; assay score "
                   "gives a sealed result.",
                   options.request.out));
+  LeaveResultPages({options.request.out, "", options.request.suite_dir, options.request.head},
+                   options.no_html, result.candidates, context);
   for (size_t i = 0; i < result.statuses.size(); ++i) {
     if (result.statuses[i].ok()) continue;
     context.Warn(fmt::format("candidate {} was refused [{}]: {}", result.candidates[i].label,
@@ -159,6 +163,7 @@ void AddReplayCommand(CLI::App& app, CliContext& context) {
   command->add_flag("--allow-infinite", request.allow_infinite,
                     "Accept positions where the candidate excludes a token that the reference "
                     "allows (KL is infinite there)");
+  AddNoHtmlOption(command, &options->no_html);
   AddRankOptions(command, &options->ranks);
   OnRun(command, context, [options, &context] { return RunReplayCommand(*options, context); });
 }

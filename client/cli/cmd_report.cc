@@ -143,6 +143,7 @@ void AddReportCommand(CLI::App& app, CliContext& context) {
   fetch->add_option("--out", command->out, "Folder for the result")->required();
   fetch->add_option("--label", command->label,
                     "Name of the candidate's folder; default: as in its run");
+  AddReportHtmlCommand(*report, context);
   AddReportPairCommand(*report, context);
   AddReportVerifyCommand(*report, context);
   AddReportCheckCommand(*report, context);

@@ -4,6 +4,7 @@
 
 #include "client/cli/commands.h"
 #include "client/cli/interrupt.h"
+#include "client/cli/pages.h"
 #include "client/cli/run_display.h"
 #include "client/cli/score_job.h"
 #include "client/cli/tables.h"
@@ -25,6 +26,7 @@ struct ScoreCommand {
   std::string out;
   std::string versus;    // label; "" = the best candidate
   bool replace = false;  // results of other models under the same labels are kept aside
+  bool no_html = false;
 };
 
 // What to say, and do, when Ctrl-C has ended the watch.
@@ -165,6 +167,8 @@ absl::StatusOr<int> Finish(const ScoreCommand& command, const Json& run, bool re
   context.PrintJson(ResultDocument(run, command.out, fetched, refetched));
   context.Print(SummaryTable(fetched.summary.json, TerminalColumns()));
   PrintWhere(command.out, context);
+  LeaveResultPages({command.out, "", command.options.suite, command.options.reference},
+                   command.no_html, fetched.candidates, context);
   for (size_t i = 0; i < fetched.statuses.size(); ++i) {
     if (fetched.statuses[i].ok()) continue;
     context.Warn(fmt::format("candidate {} failed [{}]: {}", fetched.candidates[i].label,
@@ -236,6 +240,7 @@ void AddScoreCommand(CLI::App& app, CliContext& context) {
       "      --suite suite --out result --server coordinator:7070 --json\n");
   AddScoreOptions(sub, &command->options);
   sub->add_option("--out", command->out, "Folder for the results")->required();
+  AddNoHtmlOption(sub, &command->no_html);
   sub->add_option("--versus", command->versus,
                   "Label of the candidate that the others are compared with; default: the one with "
                   "the smallest mean KLD");

@@ -20,6 +20,7 @@ void AddModelCommand(CLI::App& app, CliContext& context);
 void AddCaptureCommand(CLI::App& app, CliContext& context);
 void AddReplayCommand(CLI::App& app, CliContext& context);
 void AddReportCommand(CLI::App& app, CliContext& context);
+void AddReportHtmlCommand(CLI::App& report, CliContext& context);  // below "report"
 void AddReportPairCommand(CLI::App& report, CliContext& context);  // below "report"
 void AddReportVerifyCommand(CLI::App& report, CliContext& context);
 void AddReportShowCommand(CLI::App& report, CliContext& context);
