@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "client/cli/commands.h"
+#include "client/cli/device_option.h"
 #include "client/cli/offline_hooks.h"
 #include "fmt/format.h"
 #include "storage/base/macros.h"
@@ -16,9 +17,11 @@ struct CaptureOptions {
   std::string model;
   OfflineCaptureRequest request;
   OfflineRanks ranks;
+  std::string device = "auto";
 };
 
 absl::StatusOr<int> RunCapture(CaptureOptions& options, CliContext& context) {
+  ASSAY_RETURN_IF_ERROR(ApplyDevice(options.device, nullptr));
   ASSAY_ASSIGN_OR_RETURN(options.request.model, ParseModelSpec(options.model));
   context.progress().Note(fmt::format("assay capture: {} over {} ({} contexts) into {}",
                                       options.model, options.request.suite_dir,
@@ -65,6 +68,7 @@ void AddCaptureCommand(CLI::App& app, CliContext& context) {
                    "Contexts to capture: all, sentinel, or a partition")
       ->capture_default_str();
   AddRankOptions(command, &options->ranks);
+  AddDeviceOption(command, &options->device);
   OnRun(command, context, [options, &context] { return RunCapture(*options, context); });
 }
 

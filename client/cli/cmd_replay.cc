@@ -3,9 +3,11 @@
 #include <memory>
 
 #include "client/cli/commands.h"
+#include "client/cli/device_option.h"
 #include "client/cli/numeric_options.h"
 #include "client/cli/offline_hooks.h"
 #include "client/cli/pages.h"
+#include "client/cli/replay_options.h"
 #include "fmt/format.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
@@ -19,20 +21,12 @@ namespace {
 struct ReplayOptions {
   OfflineReplayRequest request;
   std::vector<std::string> candidates;
-  std::vector<std::string> candidate_heads;
-  std::vector<std::string> candidate_head_biases;
+  HeadOptions heads;
+  MetricOptions metric;
   OfflineRanks ranks;
+  std::string device = "auto";
   bool no_html = false;
 };
-
-absl::StatusOr<std::vector<LabelledInput>> SplitLabels(const std::vector<std::string>& texts) {
-  std::vector<LabelledInput> inputs;
-  for (const std::string& text : texts) {
-    ASSAY_ASSIGN_OR_RETURN(const LabelledText split, SplitLabel(text));
-    inputs.push_back({split.label, split.value});
-  }
-  return inputs;
-}
 
 Json ResultDocument(const ReplayOptions& options, const OfflineReplayResult& result) {
   Json document;
@@ -58,10 +52,22 @@ Json ResultDocument(const ReplayOptions& options, const OfflineReplayResult& res
 absl::StatusOr<int> RunReplayCommand(ReplayOptions& options, CliContext& context) {
   OfflineReplayRequest& request = options.request;
   ASSAY_RETURN_IF_ERROR(CheckNumericPolicy(request.policy));
+  ASSAY_RETURN_IF_ERROR(ApplyDevice(options.device, &request.backend));
   ASSAY_RETURN_IF_ERROR(CheckOutPolicy(request.out, request.policy, request.backend));
   ASSAY_ASSIGN_OR_RETURN(request.candidates, SplitLabels(options.candidates));
-  ASSAY_ASSIGN_OR_RETURN(request.candidate_heads, SplitLabels(options.candidate_heads));
-  ASSAY_ASSIGN_OR_RETURN(request.candidate_head_biases, SplitLabels(options.candidate_head_biases));
+  request.head = options.heads.head;
+  request.head_bias = options.heads.bias;
+  ASSAY_ASSIGN_OR_RETURN(request.candidate_heads, SplitLabels(options.heads.candidate_heads));
+  ASSAY_ASSIGN_OR_RETURN(request.candidate_head_biases,
+                         SplitLabels(options.heads.candidate_biases));
+  const MetricOptions& metric = options.metric;
+  request.logit_scale = metric.logit_scale;
+  request.softcap = metric.softcap;
+  request.valid_vocab = metric.valid_vocab;
+  request.vocab_chunk = metric.vocab_chunk;
+  request.score_from = metric.score_from;
+  request.limit = metric.limit;
+  request.allow_infinite = metric.allow_infinite;
   context.progress().Note(fmt::format("assay replay: {} candidate{} against {} over {}",
                                       options.candidates.size(),
                                       options.candidates.size() == 1 ? "" : "s",
@@ -108,63 +114,22 @@ void AddReplayCommand(CLI::App& app, CliContext& context) {
       ->required()
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command
-      ->add_option("--head", request.head,
-                   "Head of the reference: FILE[:TENSOR] (safetensors) or a model (GGUF file, "
-                   "Hugging Face folder); serves both sides where no candidate head is given")
-      ->required();
-  command
-      ->add_option("--candidate-head", options->candidate_heads,
-                   "[LABEL=]FILE[:TENSOR]|MODEL, a candidate's own head; without LABEL for all")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command->add_option(
-      "--head-bias", request.head_bias,
-      "FILE[:TENSOR], added to the logits of --head, or none; by default the tensor "
-      "lm_head.bias beside lm_head.weight in a head FILE, if there is one");
-  command
-      ->add_option("--candidate-head-bias", options->candidate_head_biases,
-                   "[LABEL=]FILE[:TENSOR]|none, the same for a candidate's own head")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command
-      ->add_option("--logit-scale", request.logit_scale,
-                   "Factor of every head's product: logit = softcap(SCALE * product + bias)")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--softcap", request.softcap, "Final logit softcap: CAP * tanh(logit / CAP)")
-      ->check(CLI::PositiveNumber);
-  command
-      ->add_option("--valid-vocab", request.valid_vocab,
-                   "Columns that exist, counted from 0; the head's other rows are padding")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+  AddHeadOptions(command, &options->heads)->required();
+  AddMetricOptions(command, &options->metric);
   command->add_option("--suite", request.suite_dir, "Suite folder")->required();
   command->add_option("--out", request.out, "Folder for the results")->required();
   command->add_option("--filter", request.filter,
                       "Contexts to compare: all, sentinel, or a partition; by default those that "
                       "the reference was captured for");
-  command
-      ->add_option("--score-from", request.score_from,
-                   "Leave out the first N positions of every context, so that those scored have "
-                   "more than N tokens before them")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 20))
-      ->capture_default_str();
   AddNumericOptions(command, &request.policy, &request.backend);
-  command
-      ->add_option(
-          "--vocab-chunk", request.vocab_chunk,
-          "With --policy torch-bf16: KL and JSD by the float32 steps of published reports, "
-          "over chunks of so many columns (theirs: 24832). They can be negative then")
-      ->check(CLI::Range(int64_t{16}, int64_t{1} << 31));
   command
       ->add_option("--row-tile", request.row_tile,
                    "Positions computed together; bounds memory, changes no result")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  command->add_flag("--allow-infinite", request.allow_infinite,
-                    "Accept positions where the candidate excludes a token that the reference "
-                    "allows (KL is infinite there)");
   AddNoHtmlOption(command, &options->no_html);
   AddRankOptions(command, &options->ranks);
+  AddDeviceOption(command, &options->device);
   OnRun(command, context, [options, &context] { return RunReplayCommand(*options, context); });
 }
 

@@ -3,6 +3,8 @@
 #include <memory>
 
 #include "client/cli/commands.h"
+#include "client/cli/device_option.h"
+#include "client/cli/dry_run.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/pages.h"
 #include "client/cli/run_display.h"
@@ -23,9 +25,11 @@ namespace {
 
 struct ScoreCommand {
   ScoreOptions options;
+  std::string device = "auto", keep_captures = "reference";
   std::string out;
   std::string versus;    // label; "" = the best candidate
   bool replace = false;  // results of other models under the same labels are kept aside
+  DryRunOptions dry;
   bool no_html = false;
 };
 
@@ -143,6 +147,31 @@ absl::Status MakeRoom(const ScoreCommand& command, const Json& run, CliContext& 
   return absl::OkStatus();
 }
 
+// Drops the hidden states of models that are not to be kept; imported captures stay, so that they
+// need not be uploaded again. A result stands without them, so a failure is only said.
+void DropCaptures(const ScoreCommand& command, const Json& run, Session* session,
+                  CliContext& context) {
+  if (command.keep_captures == "all") return;
+  const std::string reference = run.value("reference_capture", "");
+  std::vector<std::string> names;
+  const Json spec = run.value("spec", Json::object());
+  const bool captured =
+      !spec.value("reference", Json::object()).value("model", std::string()).empty();
+  if (command.keep_captures == "none" && captured && !reference.empty()) names.push_back(reference);
+  for (const Json& candidate : run["candidates"]) {
+    const std::string name = candidate.value("capture", "");
+    // One that failed may be wanted again by the next try.
+    const bool sealed = candidate.value("state", "") == "SEALED";
+    if (candidate.value("model", "").empty()) continue;
+    if (sealed && !name.empty() && name != reference) names.push_back(name);
+  }
+  if (names.empty()) return;
+  const auto dropped = session->client().PruneCaptures(names, /*apply=*/true, /*sealed=*/true);
+  if (!dropped.ok()) {
+    context.Warn(fmt::format("captures were not dropped: {}", MessageOf(dropped.status())));
+  }
+}
+
 // Turns the ended run into output and an exit code.
 absl::StatusOr<int> Finish(const ScoreCommand& command, const Json& run, bool refetched,
                            Session* session, CliContext& context) {
@@ -163,6 +192,7 @@ absl::StatusOr<int> Finish(const ScoreCommand& command, const Json& run, bool re
                              },
                              summary));
   context.progress().End();
+  DropCaptures(command, run, session, context);
   session->Stop();
   context.PrintJson(ResultDocument(run, command.out, fetched, refetched));
   context.Print(SummaryTable(fetched.summary.json, TerminalColumns()));
@@ -177,12 +207,16 @@ absl::StatusOr<int> Finish(const ScoreCommand& command, const Json& run, bool re
   return fetched.sealed == fetched.candidates.size() ? kExitSuccess : kExitPartly;
 }
 
-absl::StatusOr<int> RunScore(const ScoreCommand& command, CliContext& context) {
+absl::StatusOr<int> RunScore(ScoreCommand& command, CliContext& context) {
+  ASSAY_RETURN_IF_ERROR(ApplyDevice(command.device, &command.options.backend));
   const ScoreOptions& options = command.options;
   ASSAY_ASSIGN_OR_RETURN(ScoreInputs inputs, ParseScoreInputs(options));
   std::vector<std::string> labels;
   for (const LabelledModel& candidate : inputs.candidates) labels.push_back(candidate.label);
   if (!command.versus.empty()) ASSAY_RETURN_IF_ERROR(CheckLabelGiven(command.versus, labels));
+  if (command.dry.asked) {
+    return DryRun(options, command.dry, command.out, std::move(inputs), context);
+  }
   ASSAY_RETURN_IF_ERROR(CheckOutFolder(command.out, labels));
   ASSAY_RETURN_IF_ERROR(CheckOutPolicy(command.out, options.policy, options.backend));
   ASSAY_RETURN_IF_ERROR(ReadScoreInputs(options, &inputs, context));
@@ -202,12 +236,13 @@ absl::StatusOr<int> RunScore(const ScoreCommand& command, CliContext& context) {
   ASSAY_ASSIGN_OR_RETURN(const auto session,
                          Session::Open(options.session, "assay score", ModelRoots(inputs)));
   ASSAY_ASSIGN_OR_RETURN(const Json created,
-                         CreateScoreRun(options, inputs, session.get(), context));
+                         CreateScoreRun(options, &inputs, session.get(), context));
   const std::string name = created.value("name", "");
   if (RunHasEnded(created)) {
     context.progress().Note(
         fmt::format("  {} did this very work before; its results are fetched", name));
-    return Finish(command, created, created.value("existing", false), session.get(), context);
+    return Finish(command, WithRefused(created, inputs), created.value("existing", false),
+                  session.get(), context);
   }
   if (created.value("existing", false)) {
     context.progress().Note(fmt::format("  {} was asked for before and goes on", name));
@@ -220,7 +255,7 @@ absl::StatusOr<int> RunScore(const ScoreCommand& command, CliContext& context) {
   if (!run.ok() && Interrupted()) return Interrupt(command, name, session.get());
   if (!run.ok()) return run.status();
   display.End();
-  return Finish(command, *run, /*refetched=*/false, session.get(), context);
+  return Finish(command, WithRefused(*run, inputs), /*refetched=*/false, session.get(), context);
 }
 
 }  // namespace
@@ -240,13 +275,14 @@ void AddScoreCommand(CLI::App& app, CliContext& context) {
       "      --suite suite --out result --server coordinator:7070 --json\n");
   AddScoreOptions(sub, &command->options);
   sub->add_option("--out", command->out, "Folder for the results")->required();
-  AddNoHtmlOption(sub, &command->no_html);
   sub->add_option("--versus", command->versus,
                   "Label of the candidate that the others are compared with; default: the one with "
                   "the smallest mean KLD");
   sub->add_flag("--replace", command->replace,
                 "Where --out holds a result of another model under the same label, keep it in "
                 "OUT/replaced and write the new one");
+  AddDryRunOptions(sub, &command->dry);
+  AddNoHtmlOption(sub, &command->no_html);
   SessionOptions& session = command->options.session;
   AddSessionOptions(sub, &session);
   CLI::Option* server = sub->get_option("--server");
@@ -262,6 +298,12 @@ void AddScoreCommand(CLI::App& app, CliContext& context) {
                   "Threads of each rank (0: the CPUs this process may use, shared out)")
       ->check(CLI::Range(0, 1024))
       ->excludes(server)
+      ->capture_default_str();
+  AddDeviceOption(sub, &command->device)->excludes(server);
+  sub->add_option("--keep-captures", command->keep_captures,
+                  "Which of the run's hidden states the store keeps once all is sealed: reference, "
+                  "all or none. What another run needs stays in any case")
+      ->check(CLI::IsMember({"reference", "all", "none"}))
       ->capture_default_str();
   OnRun(sub, context, [command, &context] { return RunScore(*command, context); });
 }

@@ -6,6 +6,7 @@
 #include "client/cli/score_job.h"
 #include "fmt/format.h"
 #include "storage/base/macros.h"
+#include "storage/base/status.h"
 
 namespace assay {
 namespace {
@@ -14,13 +15,22 @@ absl::StatusOr<int> RunSubmit(const ScoreOptions& options, CliContext& context) 
   ASSAY_ASSIGN_OR_RETURN(ScoreInputs inputs, ParseScoreInputs(options));
   ASSAY_RETURN_IF_ERROR(ReadScoreInputs(options, &inputs, context));
   ASSAY_ASSIGN_OR_RETURN(const auto session, Session::Open(options.session, "assay submit", {}));
-  ASSAY_ASSIGN_OR_RETURN(const Json run, CreateScoreRun(options, inputs, session.get(), context));
+  ASSAY_ASSIGN_OR_RETURN(const Json created,
+                         CreateScoreRun(options, &inputs, session.get(), context));
+  const Json run = WithRefused(created, inputs);
   const std::string name = run.value("name", "");
   context.PrintJson(run);
   context.Print(fmt::format("{}  {}  ({})\nFollow it with: assay watch {} --server {}", name,
                             run.value("state", ""), DescribeRun(inputs), name,
                             options.session.server));
-  return kExitSuccess;
+  bool refused = false;
+  for (const LabelledModel& candidate : inputs.candidates) {
+    if (candidate.status.ok()) continue;
+    refused = true;
+    context.Warn(fmt::format("candidate {} is left out [{}]: {}", candidate.label,
+                             ReasonOf(candidate.status), MessageOf(candidate.status)));
+  }
+  return refused ? kExitPartly : kExitSuccess;
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ void AddAllCommands(CLI::App& app, CliContext& context) {
   AddSuiteCommand(app, context);
   AddModelCommand(app, context);
   AddCaptureCommand(app, context);
+  AddCapturesCommand(app, context);
   AddReplayCommand(app, context);
   AddLogitsCommand(app, context);
   AddDatasetCommand(app, context);

@@ -18,6 +18,7 @@ void AddDatasetCommand(CLI::App& app, CliContext& context);
 void AddLogitsCommand(CLI::App& app, CliContext& context);
 void AddModelCommand(CLI::App& app, CliContext& context);
 void AddCaptureCommand(CLI::App& app, CliContext& context);
+void AddCapturesCommand(CLI::App& app, CliContext& context);
 void AddReplayCommand(CLI::App& app, CliContext& context);
 void AddReportCommand(CLI::App& app, CliContext& context);
 void AddReportHtmlCommand(CLI::App& report, CliContext& context);  // below "report"

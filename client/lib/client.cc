@@ -4,6 +4,8 @@
 #include <chrono>
 #include <thread>
 
+#include "assay/v1/capture.grpc.pb.h"
+#include "assay/v1/head.grpc.pb.h"
 #include "assay/v1/model.grpc.pb.h"
 #include "assay/v1/report.grpc.pb.h"
 #include "assay/v1/run.grpc.pb.h"
@@ -22,6 +24,7 @@ namespace {
 constexpr int kPageSize = 200;
 constexpr int64_t kWatchTimeoutMs = int64_t{24} * 3600 * 1000;
 constexpr int64_t kStopCheckMs = 100;
+constexpr int64_t kImportTimeoutMs = int64_t{3600} * 1000;  // every file is opened once
 
 void Sleep(int64_t ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
@@ -58,20 +61,37 @@ class StopGuard {
   std::thread thread_;
 };
 
+void SetSource(const RunOperand& operand, v1::OperandSource* source) {
+  source->set_model(operand.model);
+  source->set_capture(operand.capture);
+  source->set_head(operand.head);
+  source->set_head_origin_json(operand.head_origin_json);
+  if (operand.bias_file.empty()) return;
+  source->mutable_bias()->set_file_sha256(operand.bias_file);
+  source->mutable_bias()->set_tensor(operand.bias_tensor);
+}
+
 v1::RunSpec SpecOf(const RunRequest& run) {
   v1::RunSpec spec;
   spec.set_suite(run.suite);
   spec.set_filter(run.filter);
-  spec.mutable_reference()->set_model(run.reference);
+  SetSource(run.reference, spec.mutable_reference());
   spec.set_reference_label(run.reference_label);
   for (const RunRequest::Candidate& candidate : run.candidates) {
     v1::CandidateSpec* added = spec.add_candidates();
     added->set_label(candidate.label);
-    added->mutable_source()->set_model(candidate.model);
+    SetSource(candidate.source, added->mutable_source());
   }
   for (const std::string& head : run.heads) spec.add_heads(head);
   spec.set_numeric_policy(run.numeric_policy);
   spec.set_backend(run.backend);
+  spec.set_logit_scale(run.logit_scale);
+  spec.set_softcap(run.softcap);
+  spec.set_valid_vocab(run.valid_vocab);
+  spec.set_score_from(run.score_from);
+  spec.set_vocab_chunk(run.vocab_chunk);
+  spec.set_limit(run.limit);
+  spec.set_allow_infinite(run.allow_infinite);
   spec.set_unit_contexts(run.unit_contexts);
   spec.set_fresh(run.fresh);
   return spec;
@@ -83,12 +103,16 @@ struct Client::Stubs {
   explicit Stubs(const std::shared_ptr<grpc::Channel>& channel)
       : suites(channel),
         models(channel),
+        heads(channel),
+        captures(channel),
         runs(channel),
         reports(channel),
         receipts(channel),
         workers(channel) {}
   v1::SuiteService::Stub suites;
   v1::ModelService::Stub models;
+  v1::HeadService::Stub heads;
+  v1::CaptureService::Stub captures;
   v1::RunService::Stub runs;
   v1::ReportService::Stub reports;
   v1::ReceiptService::Stub receipts;
@@ -168,6 +192,49 @@ absl::StatusOr<Json> Client::GetModel(const std::string& name) {
   return Call(stubs_->models, &v1::ModelService::Stub::GetModel, request);
 }
 
+absl::StatusOr<Json> Client::CreateHead(const std::string& file_sha256, const std::string& tensor) {
+  v1::CreateHeadRequest request;
+  request.set_file_sha256(file_sha256);
+  request.set_tensor(tensor);
+  return Call(stubs_->heads, &v1::HeadService::Stub::CreateHead, request);
+}
+
+absl::StatusOr<Json> Client::PruneCaptures(const std::vector<std::string>& names, bool apply,
+                                           bool sealed) {
+  v1::PruneCapturesRequest request;
+  for (const std::string& name : names) request.add_names(name);
+  request.set_apply(apply);
+  request.set_sealed(sealed);
+  return Call(stubs_->captures, &v1::CaptureService::Stub::PruneCaptures, request);
+}
+
+absl::StatusOr<Json> Client::ImportCapture(const CaptureImport& import) {
+  grpc::ClientContext context;
+  SetDeadline(&context, kImportTimeoutMs);
+  v1::Capture response;
+  const auto stream = stubs_->captures.Ingest(&context, &response);
+  v1::IngestRequest request;
+  v1::IngestHeader* header = request.mutable_header();
+  header->set_suite(import.suite);
+  header->set_suite_token_sha256(import.suite_token_sha256);
+  header->set_filter(import.filter);
+  header->set_cut_point(import.cut_point);
+  header->set_manifest_json(import.manifest_json);
+  bool open = stream->Write(request);
+  for (const CaptureImport::File& file : import.files) {
+    if (!open) break;  // refused: Finish says why
+    v1::IngestChunk* chunk = request.mutable_chunk();
+    chunk->set_index(file.index);
+    chunk->set_sha256(file.sha256);
+    chunk->set_size(file.bytes);
+    chunk->set_last(true);
+    open = stream->Write(request);
+  }
+  stream->WritesDone();
+  ASSAY_RETURN_IF_ERROR(FromRpc(stream->Finish(), context, address_));
+  return ProtoJson(response);
+}
+
 absl::StatusOr<Json> Client::CreateRun(const std::string& request_id, const RunRequest& run) {
   v1::CreateRunRequest request;
   request.set_request_id(request_id);
@@ -237,6 +304,10 @@ absl::StatusOr<Json> Client::List(std::string_view what) {
     if (what == "models") {
       return Call(stubs_->models, &v1::ModelService::Stub::ListModels,
                   PageOf<v1::ListModelsRequest>(token));
+    }
+    if (what == "captures") {
+      return Call(stubs_->captures, &v1::CaptureService::Stub::ListCaptures,
+                  PageOf<v1::ListCapturesRequest>(token));
     }
     if (what == "runs") {
       return Call(stubs_->runs, &v1::RunService::Stub::ListRuns,

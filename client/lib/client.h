@@ -17,20 +17,45 @@
 
 namespace assay {
 
+// Where an operand of a run comes from: a model, or a capture with (or without) a head of its own.
+struct RunOperand {
+  std::string model;                   // "models/ID"
+  std::string capture, head;           // "captures/ID", "heads/ID"
+  std::string head_origin_json;        // OperandSource.head_origin_json
+  std::string bias_file, bias_tensor;  // blob and tensor
+};
+
 // A scoring job as a user states it. Empty or 0: the coordinator's default.
 struct RunRequest {
   std::string suite, filter;
-  std::string reference;  // "models/ID"
+  RunOperand reference;
   std::string reference_label;
   struct Candidate {
-    std::string label, model;
+    std::string label;
+    RunOperand source;
   };
   std::vector<Candidate> candidates;
   std::vector<std::string> heads;
   std::string numeric_policy;
   std::string backend;  // of the replay; empty: left to the workers
+  double logit_scale = 0, softcap = 0;
+  int64_t valid_vocab = 0, score_from = 0, vocab_chunk = 0, limit = 0;
+  bool allow_infinite = false;
   int64_t unit_contexts = 0;
   bool fresh = false;
+};
+
+// A capture whose files are blobs already.
+struct CaptureImport {
+  std::string suite;  // "suites/ID"
+  std::string suite_token_sha256, filter, cut_point;
+  std::string manifest_json;  // IngestHeader.manifest_json
+  struct File {
+    int64_t index = 0;
+    std::string sha256;
+    uint64_t bytes = 0;
+  };
+  std::vector<File> files;  // in suite order
 };
 
 struct ClientOptions {
@@ -56,6 +81,12 @@ class Client {
   absl::StatusOr<Json> CreateSuite(const std::string& manifest_sha256);
   absl::StatusOr<Json> CreateModel(const std::string& manifest_json);
   absl::StatusOr<Json> GetModel(const std::string& name);
+  // The head in a safetensors blob.
+  absl::StatusOr<Json> CreateHead(const std::string& file_sha256, const std::string& tensor);
+  absl::StatusOr<Json> ImportCapture(const CaptureImport& import);
+  // CaptureService.PruneCaptures; `names` empty: all.
+  absl::StatusOr<Json> PruneCaptures(const std::vector<std::string>& names, bool apply,
+                                     bool sealed);
   absl::StatusOr<Json> CreateRun(const std::string& request_id, const RunRequest& run);
   absl::StatusOr<Json> GetRun(const std::string& name);
   absl::StatusOr<Json> CancelRun(const std::string& name);
@@ -63,7 +94,8 @@ class Client {
   absl::StatusOr<Json> GetReceipt(const std::string& name);
   absl::StatusOr<Json> GetPublicKey();
 
-  // `what`: "suites", "models", "runs", "reports", "receipts", "workers"; every page, as an array.
+  // `what`: "suites", "models", "captures", "runs", "reports", "receipts", "workers"; every page,
+  // as an array.
   absl::StatusOr<Json> List(std::string_view what);
   absl::StatusOr<Json> ListUnits(const std::string& run);
 

@@ -11,11 +11,13 @@
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "storage/format/model_spec.h"
+#include "storage/report/operand_info.h"
 
 namespace assay {
 namespace {
 
 constexpr std::string_view kModelsPrefix = "models/";
+constexpr std::string_view kCapturesPrefix = "captures/";
 constexpr size_t kIdentityPrefixMin = 8;
 constexpr char kSuiteManifestName[] = "suite-manifest.json";
 
@@ -92,13 +94,24 @@ absl::StatusOr<LocalModel> ParseModelArgument(std::string_view text) {
   LocalModel model;
   model.text = text;
   model.transform = spec.transform;
-  const bool remote = spec.path.compare(0, kModelsPrefix.size(), kModelsPrefix) == 0 &&
-                      spec.path.size() > kModelsPrefix.size() && !FileExists(spec.path) &&
-                      !IsDirectory(spec.path);
-  if (remote) {
-    model.remote_name = spec.path.substr(kModelsPrefix.size());
-  } else {
+  const auto remote = [&](std::string_view prefix) {
+    if (spec.path.size() <= prefix.size() || spec.path.compare(0, prefix.size(), prefix) != 0 ||
+        FileExists(spec.path) || IsDirectory(spec.path)) {
+      return false;
+    }
+    model.remote_name = spec.path.substr(prefix.size());
+    return true;
+  };
+  model.is_capture = remote(kCapturesPrefix);
+  if (!model.is_capture && !remote(kModelsPrefix)) {
     model.path = spec.path;
+    model.is_capture = FileExists(JoinPath(spec.path, kCaptureManifestName));
+  }
+  if (model.is_capture && !spec.transform.empty()) {
+    return InvalidError("TRANSFORM_INVALID",
+                        fmt::format("{}: a transform changes weights, and {} is a capture; capture "
+                                    "the transformed model",
+                                    text, spec.path));
   }
   return model;
 }
@@ -141,6 +154,40 @@ absl::StatusOr<std::string> RegisterModel(Client* client, const LocalModel& mode
   }
   ASSAY_ASSIGN_OR_RETURN(const Json created, client->CreateModel(manifest.ToJson().dump()));
   return created.value("name", "");
+}
+
+absl::StatusOr<std::string> RegisterCapture(Client* client, const std::string& suite_name,
+                                            const Suite& suite, const std::string& filter,
+                                            const CaptureDir& capture,
+                                            const UploadProgress& progress) {
+  CaptureImport import;
+  import.suite = suite_name;
+  import.suite_token_sha256 = capture.manifest.suite_token_sha256;
+  import.filter = filter;
+  import.cut_point = capture.manifest.cut_point;
+  ASSAY_ASSIGN_OR_RETURN(import.manifest_json, CanonicalJson(PortableManifest(capture.manifest)));
+  std::map<int64_t, std::string> digests;
+  for (const CaptureRecord& record : capture.manifest.records)
+    digests[record.index] = record.sha256;
+  std::map<std::string, std::string> path_of_digest;
+  for (const SuiteContext& context : suite.contexts) {
+    const auto file = capture.files.find(context.index);
+    if (file == capture.files.end()) continue;
+    const std::string& sha256 = digests.at(context.index);
+    path_of_digest[sha256] = file->second;
+    ASSAY_ASSIGN_OR_RETURN(const uint64_t bytes, FileSize(file->second));
+    import.files.push_back({context.index, sha256, bytes});
+  }
+  ASSAY_RETURN_IF_ERROR(Upload(client, path_of_digest, "upload capture", progress));
+  ASSAY_ASSIGN_OR_RETURN(const Json created, client->ImportCapture(import));
+  return created.value("name", "");
+}
+
+absl::StatusOr<std::string> UploadBlob(Client* client, const std::string& path,
+                                       std::string_view what, const UploadProgress& progress) {
+  ASSAY_ASSIGN_OR_RETURN(const std::string sha256, Sha256File(path));
+  ASSAY_RETURN_IF_ERROR(Upload(client, {{sha256, path}}, what, progress));
+  return sha256;
 }
 
 uint64_t ModelBytes(const ModelManifest& manifest) {

@@ -14,6 +14,7 @@
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "storage/format/head.h"
+#include "storage/format/model_files.h"
 #include "storage/format/model_spec.h"
 #include "storage/format/safetensors.h"
 
@@ -52,10 +53,10 @@ struct FileSpec {
   std::string tensor;
 };
 
-// FILE[:TENSOR]: a colon counts only when the whole is no file.
+// FILE[:TENSOR]: a colon counts only when the whole is no file or folder.
 FileSpec SplitFile(const std::string& spec) {
   const size_t colon = spec.rfind(':');
-  if (FileExists(spec) || colon == std::string::npos) return {spec, ""};
+  if (FileExists(spec) || IsDirectory(spec) || colon == std::string::npos) return {spec, ""};
   return {spec.substr(0, colon), spec.substr(colon + 1)};
 }
 
@@ -95,11 +96,12 @@ absl::StatusOr<OfflineHead> HeadOfFile(const std::string& spec, const FileSpec& 
 }
 
 absl::StatusOr<OfflineHead> HeadOfModel(const std::string& spec, const ModelSpec& model,
-                                        Group& group, const std::string& work) {
+                                        const GroupSource& source, const std::string& work) {
   const std::string folder = FreshName(work, spec);
+  ASSAY_ASSIGN_OR_RETURN(Group* const group, source());
   const Json unit = {{"kind", "prepare"},
                      {"model", {{"path", model.path}, {"transform", model.transform}}}};
-  ASSAY_ASSIGN_OR_RETURN(const UnitOutcome outcome, group.Run(unit, folder));
+  ASSAY_ASSIGN_OR_RETURN(const UnitOutcome outcome, group->Run(unit, folder));
   const JsonFields result(outcome.result, "prepare result");
   ASSAY_ASSIGN_OR_RETURN(const Json* object, result.Object("head"));
   const JsonFields fields(*object, "prepare result: head");
@@ -120,17 +122,80 @@ absl::StatusOr<OfflineHead> HeadOfModel(const std::string& spec, const ModelSpec
     head.identity.rounding = kRounding;
   }
   ASSAY_ASSIGN_OR_RETURN(const Json* facts, result.Object("facts"));
-  head.model_facts = *facts;
+  head.of_model = true;
   head.identity.tied = facts->value("tied", false);
   return head;
 }
 
-absl::StatusOr<OfflineHead> HeadOf(const std::string& spec, Group& group, const std::string& work) {
-  ASSAY_ASSIGN_OR_RETURN(const ModelSpec model, ParseModelSpec(spec));
-  if (IsDirectory(model.path) || IsGguf(model.path)) {
-    return HeadOfModel(spec, model, group, work);
+// Where a tensor of a folder lies.
+struct Place {
+  std::string file, tensor;
+};
+
+// Whether the configuration says that the embedding is the head; nested as multimodal models do.
+bool SaysTied(const Json& config) {
+  for (const Json* part :
+       {&config, config.contains("text_config") ? &config["text_config"] : &config}) {
+    if (part->is_object() && part->contains("tie_word_embeddings") &&
+        (*part)["tie_word_embeddings"].is_boolean()) {
+      return (*part)["tie_word_embeddings"].get<bool>();
+    }
   }
+  return false;
+}
+
+bool IsFloat(DType dtype) {
+  return dtype == DType::kBF16 || dtype == DType::kF32 || dtype == DType::kF16;
+}
+
+// The head among the tensors of a folder, by name alone; with `tensor` that one. An empty place
+// when none, or more than one, could be meant.
+absl::StatusOr<Place> FindInFolder(const std::string& folder, const std::string& tensor,
+                                   bool* tied) {
+  ASSAY_ASSIGN_OR_RETURN(const ModelFiles files, ResolveModelFiles(folder));
+  std::vector<Place> heads, embeddings;
+  const auto is = [](const std::string& name, const std::string& wanted) {
+    return name == wanted || name.ends_with("." + wanted);
+  };
+  for (const std::string& weights : files.weights) {
+    const std::string path = JoinPath(files.root, weights);
+    ASSAY_ASSIGN_OR_RETURN(const auto file, SafetensorsFile::Open(path));
+    for (const TensorView& view : file->tensors()) {
+      if (view.name == tensor) return Place{path, view.name};
+      if (!IsFloat(view.dtype) || view.shape.size() != 2) continue;
+      if (is(view.name, "lm_head.weight")) heads.push_back({path, view.name});
+      if (is(view.name, "embed_tokens.weight")) embeddings.push_back({path, view.name});
+    }
+  }
+  if (!tensor.empty()) {
+    return NotFoundError("HEAD_MISSING",
+                         folder + ": none of its files has a tensor \"" + tensor + "\"");
+  }
+  ASSAY_ASSIGN_OR_RETURN(const Json config, ReadJsonFile(JoinPath(files.root, "config.json")));
+  *tied = SaysTied(config) || heads.empty();
+  const std::vector<Place>& found = *tied ? embeddings : heads;
+  return found.size() == 1 ? found.front() : Place{};
+}
+
+absl::StatusOr<OfflineHead> HeadOfFolder(const std::string& spec, const FileSpec& folder,
+                                         const GroupSource& group, const std::string& work) {
+  bool tied = false;
+  ASSAY_ASSIGN_OR_RETURN(const Place place, FindInFolder(folder.path, folder.tensor, &tied));
+  if (place.file.empty()) return HeadOfModel(spec, {folder.path, ""}, group, work);
+  ASSAY_ASSIGN_OR_RETURN(OfflineHead head, HeadOfFile(spec, {place.file, place.tensor}, work));
+  head.identity.tied = tied;
+  head.of_model = true;
+  return head;
+}
+
+absl::StatusOr<OfflineHead> HeadOf(const std::string& spec, const GroupSource& group,
+                                   const std::string& work) {
+  ASSAY_ASSIGN_OR_RETURN(const ModelSpec model, ParseModelSpec(spec));
+  if (IsGguf(model.path)) return HeadOfModel(spec, model, group, work);
+  // A transform touches block linears only, so that a folder's head is the same with it.
+  if (IsDirectory(model.path)) return HeadOfFolder(spec, {model.path, ""}, group, work);
   const FileSpec source = SplitFile(spec);
+  if (IsDirectory(source.path)) return HeadOfFolder(spec, source, group, work);
   if (const absl::Status missing = MissingModelError(spec);
       !FileExists(source.path) && ReasonOf(missing) == "TRANSFORM_INVALID") {
     return missing;
@@ -149,7 +214,7 @@ absl::Status AddBias(const HeadRequest& request, OfflineHead* head) {
   if (request.bias == kNoBias) return absl::OkStatus();
   FileSpec source = SplitFile(request.bias);
   if (request.bias.empty()) {
-    if (!head->model_facts.is_null()) return absl::OkStatus();
+    if (head->of_model) return absl::OkStatus();
     const FileSpec weight = SplitFile(head->spec);
     ASSAY_ASSIGN_OR_RETURN(const auto file, SafetensorsFile::Open(weight.path));
     ASSAY_ASSIGN_OR_RETURN(const TensorView tensor, FindHeadTensor(*file, weight.tensor));
@@ -173,7 +238,7 @@ absl::Status AddBias(const HeadRequest& request, OfflineHead* head) {
 
 }  // namespace
 
-absl::StatusOr<OfflineHead> PrepareHead(const HeadRequest& request, Group& group,
+absl::StatusOr<OfflineHead> PrepareHead(const HeadRequest& request, const GroupSource& group,
                                         const std::string& work) {
   ASSAY_ASSIGN_OR_RETURN(OfflineHead head, HeadOf(request.spec, group, work));
   if (request.logit_scale && *request.logit_scale != 1) {

@@ -3,6 +3,7 @@
 #ifndef ASSAY_WORKER_GROUP_OFFLINE_HEADS_H_
 #define ASSAY_WORKER_GROUP_OFFLINE_HEADS_H_
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -19,7 +20,7 @@ struct OfflineHead {
   std::string file;  // safetensors file with the bf16 tensor
   std::string tensor;
   HeadIdentity identity;  // rounded_sha256 is the content digest of the bf16 values
-  Json model_facts;       // ModelFacts of a MODEL; null for a file
+  bool of_model = false;  // found in a MODEL rather than named as a FILE
   // Where the bias that identity.bias_sha256 names lies; "" = none.
   std::string bias_file, bias_tensor;
   bool bias_found = false;  // nobody asked for it: it lies beside the weight in the head's file
@@ -41,11 +42,17 @@ struct HeadRequest {
   std::optional<double> logit_scale;
 };
 
+// A group that extracts heads which only the decoders of a rank can read. Called at most once per
+// PrepareHead; what it returns outlives the call.
+using GroupSource = std::function<absl::StatusOr<Group*>()>;
+
 // The head is FILE[:TENSOR] (a safetensors file; BF16 is used as it is, F32 and F16 are rounded
-// once to bf16, nearest even) or MODEL (a GGUF file or a Hugging Face folder; `group` extracts its
-// head). Files that have to be made go to `work`. HEAD_MISSING, HEAD_INVALID and the readers'
-// errors, all naming the file.
-absl::StatusOr<OfflineHead> PrepareHead(const HeadRequest& request, Group& group,
+// once to bf16, nearest even) or MODEL. Of a Hugging Face folder, whatever its architecture, the
+// head is the one tensor called lm_head.weight, also under a prefix and in any shard; the embedding
+// where the configuration ties the two or there is no such tensor. FOLDER:TENSOR names another one.
+// A quantized head, and that of a GGUF file, is extracted by the group. Files that have to be made
+// go to `work`. HEAD_MISSING, HEAD_INVALID and the readers' errors, all naming the file.
+absl::StatusOr<OfflineHead> PrepareHead(const HeadRequest& request, const GroupSource& group,
                                         const std::string& work);
 
 }  // namespace assay

@@ -10,6 +10,7 @@
 #include "storage/base/out_folder.h"
 #include "storage/base/status.h"
 #include "storage/report/candidate_files.h"
+#include "storage/report/operand_info.h"
 #include "storage/report/report.h"
 #include "worker/group/replay_inputs.h"
 #include "worker/group/replay_run.h"
@@ -58,14 +59,16 @@ absl::StatusOr<ReportInputs> GatherReport(const OfflineReplayRequest& request, c
   out.suite = {inputs.suite.schema, inputs.suite.suite_token_sha256, inputs.suite.manifest_sha256,
                inputs.filter,       inputs.suite.contexts.size(),    inputs.suite.context_length,
                request.score_from};
+  out.suite.limit = inputs.limit;
+  out.suite.vocab_size = inputs.suite.vocab_size;
   const std::vector<ContextRows> rows = inputs.rows();
   for (size_t i = 0; i < rows.size(); ++i) {
     const SuiteContext& context = inputs.suite.contexts[inputs.selected[i]];
     out.contexts.push_back(
         {context.index, context.stratum, context.source_cluster, context.partition, rows[i].rows});
   }
-  out.reference = DescribeOperand(inputs.reference);
-  out.candidate = DescribeOperand(candidate.capture);
+  out.reference = DescribeCapture(inputs.reference.manifest);
+  out.candidate = DescribeCapture(candidate.capture.manifest);
   out.numeric = Numeric(request, group, run, number);
   const auto add = [&](std::string_view mode, const OfflineHead& head) -> absl::Status {
     HeadResult result;

@@ -21,6 +21,10 @@ struct LabelledInput {
   std::string value;
 };
 
+// The value given for `label`, else the one given for all candidates.
+std::optional<std::string> ValueFor(const std::vector<LabelledInput>& inputs,
+                                    const std::string& label);
+
 struct OfflineReplayRequest {
   std::string reference;                       // capture directory
   std::vector<LabelledInput> candidates;       // capture directories; label "" = folder name
@@ -32,6 +36,7 @@ struct OfflineReplayRequest {
   std::optional<double> logit_scale;
   std::string suite_dir;
   std::string filter;  // "" = the reference capture's own
+  int64_t limit = 0;   // contexts at most, spread over strata (LimitContexts); 0 = all
   std::string out;
   std::string policy = "exact";
   std::string backend = "auto";  // of every unit: auto, cpu-bf16, cpu-f32 or cuda-bf16

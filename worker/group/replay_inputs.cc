@@ -7,7 +7,6 @@
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
-#include "storage/format/model_manifest.h"
 #include "storage/report/candidate_files.h"
 
 namespace assay {
@@ -71,19 +70,9 @@ absl::Status CheckVocabulary(const Suite& suite, const OfflineHead& head,
                           "; suite and head belong to different models");
 }
 
-// The value given for `label`, else the one given for all candidates.
-std::optional<std::string> ValueFor(const std::vector<LabelledInput>& inputs,
-                                    const std::string& label) {
-  std::optional<std::string> value;
-  for (const LabelledInput& input : inputs) {
-    if (input.label == label) return input.value;
-    if (input.label.empty()) value = input.value;
-  }
-  return value;
-}
-
-absl::Status PrepareOwnHead(const HeadRequest& request, Group& group, const std::string& work,
-                            const ReplayInputs& inputs, ReplayCandidate* candidate) {
+absl::Status PrepareOwnHead(const HeadRequest& request, const GroupSource& group,
+                            const std::string& work, const ReplayInputs& inputs,
+                            ReplayCandidate* candidate) {
   ASSAY_ASSIGN_OR_RETURN(OfflineHead head, PrepareHead(request, group, work));
   if (head.identity.vocab != inputs.head.identity.vocab) {
     return InvalidError("SHAPE_MISMATCH",
@@ -96,58 +85,17 @@ absl::Status PrepareOwnHead(const HeadRequest& request, Group& group, const std:
   return absl::OkStatus();
 }
 
-// Numbers of a ModelFacts document that a manifest carries; what is not there stays unknown.
-ModelSizes SizesOf(const Json& facts) {
-  ModelSizes sizes;
-  const auto count = [](const Json& object, const char* key) -> std::optional<uint64_t> {
-    const auto it = object.find(key);
-    if (it == object.end() || !it->is_number_unsigned()) return std::nullopt;
-    return it->get<uint64_t>();
-  };
-  sizes.file_bytes = count(facts, "file_bytes");
-  const auto part = [&](const char* name, std::optional<uint64_t>* weights,
-                        std::optional<double>* bits) {
-    const auto it = facts.find(name);
-    if (it == facts.end() || !it->is_object()) return;
-    *weights = count(*it, "params");
-    const auto value = it->find("bits_per_weight");
-    if (value != it->end() && value->is_number()) *bits = value->get<double>();
-  };
-  part("body", &sizes.body_weights, &sizes.body_bits_per_weight);
-  part("head", &sizes.head_weights, &sizes.head_bits_per_weight);
-  part("embedding", &sizes.embedding_weights, &sizes.embedding_bits_per_weight);
-  const auto what_if = facts.find("what_if");
-  sizes.what_if = what_if != facts.end() && what_if->is_boolean() && what_if->get<bool>();
-  return sizes;
-}
-
-std::string TextOf(const Json& object, const char* key) {
-  const auto it = object.find(key);
-  return it != object.end() && it->is_string() ? it->get<std::string>() : "";
-}
-
-// The member `key` when `object` has it as an object, else null.
-const Json* ObjectIn(const Json* object, const char* key) {
-  if (object == nullptr || !object->is_object()) return nullptr;
-  const auto it = object->find(key);
-  return it != object->end() && it->is_object() ? &*it : nullptr;
-}
-
-void DescribeModel(const Json& kept, OperandInfo* out) {
-  const Json* manifest = ObjectIn(&kept, "manifest");
-  if (manifest == nullptr) return;
-  absl::StatusOr<ModelManifest> model = ParseModelManifest(*manifest, "assay_model");
-  if (!model.ok() || model->Identity() != TextOf(kept, "identity")) return;
-  out->model = model->ToJson();
-  out->model_identity = model->Identity();
-  if (const Json* facts = ObjectIn(&kept, "facts")) {
-    out->architecture = TextOf(*facts, "architecture");
-    out->family = TextOf(*facts, "family");
-    out->sizes = SizesOf(*facts);
-  }
-}
-
 }  // namespace
+
+std::optional<std::string> ValueFor(const std::vector<LabelledInput>& inputs,
+                                    const std::string& label) {
+  std::optional<std::string> value;
+  for (const LabelledInput& input : inputs) {
+    if (input.label == label) return input.value;
+    if (input.label.empty()) value = input.value;
+  }
+  return value;
+}
 
 bool ReplayInputs::HasShared(const ReplayCandidate& candidate) const {
   return !candidate.own_head || !candidate.own_head->Same(head);
@@ -170,6 +118,10 @@ absl::StatusOr<ReplayInputs> ReadReplayInputs(const OfflineReplayRequest& reques
     ASSAY_ASSIGN_OR_RETURN(inputs.filter, ReferenceFilter(request.reference));
   }
   ASSAY_ASSIGN_OR_RETURN(inputs.selected, SelectContexts(inputs.suite, inputs.filter));
+  if (request.limit > 0 && static_cast<uint64_t>(request.limit) < inputs.selected.size()) {
+    inputs.limit = request.limit;
+    inputs.selected = LimitContexts(inputs.suite, inputs.selected, inputs.limit);
+  }
   inputs.score_from = request.score_from;
   if (inputs.score_from < 0 || inputs.score_from >= inputs.suite.context_length - 1) {
     return InvalidError("FILTER_EMPTY", "scoring from position " +
@@ -189,8 +141,9 @@ absl::StatusOr<ReplayInputs> ReadReplayInputs(const OfflineReplayRequest& reques
   return inputs;
 }
 
-absl::Status PrepareHeads(const OfflineReplayRequest& request, Group& group,
+absl::Status PrepareHeads(const OfflineReplayRequest& request, Group& started,
                           const std::string& work, ReplayInputs* inputs) {
+  const GroupSource group = [&started]() -> absl::StatusOr<Group*> { return &started; };
   ASSAY_ASSIGN_OR_RETURN(
       inputs->head,
       PrepareHead({request.head, request.head_bias, request.logit_scale}, group, work));
@@ -214,30 +167,6 @@ absl::Status PrepareHeads(const OfflineReplayRequest& request, Group& group,
     }
   }
   return absl::OkStatus();
-}
-
-OperandInfo DescribeOperand(const CaptureDir& capture) {
-  OperandInfo out;
-  const CaptureManifest& manifest = capture.manifest;
-  out.capture.content_sha256 = manifest.ContentSha256();
-  out.capture.schema = manifest.schema;
-  out.capture.cut_point = manifest.cut_point;
-  out.capture.legacy = manifest.legacy;
-  const Json* identity = ObjectIn(&manifest.json, "candidate_identity");
-  if (const Json* kept = ObjectIn(identity, "assay_model")) DescribeModel(*kept, &out);
-  if (out.model.is_null() && identity != nullptr) out.declared_identity = *identity;
-  const Json* stack = ObjectIn(&manifest.json, "engine_identity");
-  const Json* runtime = ObjectIn(ObjectIn(&manifest.json, "capture_contract"), "runtime");
-  if (const Json* kernels = ObjectIn(stack, "kernels")) {
-    out.capture.engine = *kernels;
-    out.capture.stack = *stack;
-  } else if (runtime != nullptr) {
-    // Of a foreign engine: how it ran, without what only describes the model.
-    out.capture.engine = *runtime;
-    out.capture.engine.erase("quantization");
-    out.capture.engine.erase("quantization_config");
-  }
-  return out;
 }
 
 }  // namespace assay

@@ -30,6 +30,7 @@ struct ReplayInputs {
   std::string filter;
   std::vector<size_t> selected;  // positions in suite.contexts, suite order
   int64_t score_from = 0;        // rows dropped at the start of every context
+  int64_t limit = 0;             // 0: `selected` is all that the filter selects
   CaptureDir reference;
   OfflineHead head;
   std::vector<ReplayCandidate> candidates;
@@ -50,10 +51,6 @@ absl::StatusOr<ReplayInputs> ReadReplayInputs(const OfflineReplayRequest& reques
 // Prepares the heads and checks that shapes and vocabulary fit together.
 absl::Status PrepareHeads(const OfflineReplayRequest& request, Group& group,
                           const std::string& work, ReplayInputs* inputs);
-
-// What a report says of a captured operand: from its manifest, and for captures made by assay
-// capture from the model manifest and facts kept there.
-OperandInfo DescribeOperand(const CaptureDir& capture);
 
 }  // namespace assay
 

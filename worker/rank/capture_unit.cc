@@ -3,6 +3,9 @@
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/format/capture.h"
+#include "storage/format/head.h"
+#include "storage/format/safetensors.h"
 #include "worker/rank/unit.h"
 #include "worker/rank/unit_fields.h"
 
@@ -58,6 +61,12 @@ absl::StatusOr<UnitOutput> ExecuteCapture(const Json& unit, const UnitContext& c
                                    {"bytes", output.bytes},
                                    {"rows", output.rows},
                                    {"width", output.width}});
+    // Rank 0 speaks for the group; the file was written just now.
+    if (context.collective->rank() != 0) continue;
+    ASSAY_ASSIGN_OR_RETURN(const auto file,
+                           SafetensorsFile::Open(JoinPath(context.out_dir, BaseName(output.file))));
+    ASSAY_ASSIGN_OR_RETURN(const TensorView tensor, file->Find(kHiddenTensorName));
+    out.result["files"].back()["max_abs"] = MaxAbs(tensor);
   }
   out.result["identity"] = context.capture->Identity();
   return out;

@@ -66,10 +66,11 @@ absl::StatusOr<UnitOutput> ExecutePrepare(const Json& unit, const UnitContext& c
       checkpoint->Has("lm_head.weight") ? "lm_head.weight" : "model.embed_tokens.weight";
   out.result["facts"] = checkpoint->facts().ToJson();
   out.result["head"] = {
-      {"file", kHeadFile},     {"sha256", head.file_sha256},
-      {"bytes", bytes},        {"content_sha256", head.content_sha256},
-      {"tensor", head.tensor}, {"vocab", head.vocab},
-      {"hidden", head.hidden}, {"storage_format", std::string(checkpoint->StorageFormat(source))}};
+      {"file", kHeadFile},      {"sha256", head.file_sha256},
+      {"bytes", bytes},         {"content_sha256", head.content_sha256},
+      {"tensor", head.tensor},  {"vocab", head.vocab},
+      {"hidden", head.hidden},  {"storage_format", std::string(checkpoint->StorageFormat(source))},
+      {"max_abs", head.max_abs}};
   return out;
 }
 

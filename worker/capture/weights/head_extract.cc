@@ -1,6 +1,7 @@
 #include "worker/capture/weights/head_extract.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "storage/base/atomic_file.h"
@@ -41,7 +42,11 @@ absl::StatusOr<HeadInfo> ExtractHead(const Checkpoint& checkpoint, const std::st
     const uint64_t end = std::min(info.vocab, row + step);
     const uint64_t count = (end - row) * info.hidden;
     ASSAY_RETURN_IF_ERROR(checkpoint.ReadRows(source, row, end, values.data()));
-    for (uint64_t i = 0; i < count; ++i) rounded[i] = FloatToBf16(values[i]);
+    for (uint64_t i = 0; i < count; ++i) {
+      rounded[i] = FloatToBf16(values[i]);
+      if (const float value = std::abs(Bf16ToFloat(rounded[i])); std::isfinite(value))
+        info.max_abs = std::max(info.max_abs, static_cast<double>(value));
+    }
     const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(rounded.data()),
                                          count * sizeof(uint16_t));
     file_digest.Update(bytes);
