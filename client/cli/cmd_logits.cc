@@ -6,11 +6,11 @@
 
 #include "client/cli/commands.h"
 #include "client/cli/tables.h"
-#include "storage/llamacpp/compare.h"
 #include "fmt/format.h"
 #include "storage/base/digest.h"
 #include "storage/base/macros.h"
 #include "storage/llamacpp/block.h"
+#include "storage/llamacpp/compare.h"
 
 namespace assay {
 namespace {

@@ -52,9 +52,9 @@ void TellPage(const std::string& path, const std::string& subject, GateList* gat
 void ListUncoveredOfCandidate(const std::string& folder, const std::string& receipt_name,
                               const Json& report, const std::string& subject, GateList* gates) {
   std::vector<std::string> others;
-  Names known = {std::string(kReportFile), std::string(kExecutionFile), receipt_name,
-                 std::string(kPublicKeyFile), std::string(kPositionsFolder),
-                 std::string(kCandidatePageFile)};
+  Names known = {
+      std::string(kReportFile),    std::string(kExecutionFile),   receipt_name,
+      std::string(kPublicKeyFile), std::string(kPositionsFolder), std::string(kCandidatePageFile)};
   TellPage(JoinPath(folder, kCandidatePageFile), subject, gates);
   AddOthers(folder, "", known, &others);
   const std::string positions = JoinPath(folder, kPositionsFolder);
