@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "storage/base/status.h"
+#include "storage/report/sums.h"
 
 namespace assay {
 namespace {
@@ -30,9 +31,9 @@ std::vector<double> Decode(const LlamacppRow& row, LlamacppCoding coding) {
 // Subtracts the log of the sum of exponentials; returns that sum.
 double Normalize(std::vector<double>* lp) {
   const double top = *std::max_element(lp->begin(), lp->end());
-  double sum = 0;
-  for (const double x : *lp) sum += std::exp(x - top);
-  const double log_sum = top + std::log(sum);
+  CompensatedSum sum;
+  for (const double x : *lp) sum.Add(std::exp(x - top));
+  const double log_sum = top + std::log(sum.Result());
   for (double& x : *lp) x -= log_sum;
   return std::exp(log_sum);
 }
@@ -59,34 +60,41 @@ double JsdTerm(double lp, double lq) {
 
 void AddRenormalised(const std::vector<double>& lp, const std::vector<double>& lq,
                      LogitsPairRow* out) {
+  CompensatedSum forward, reverse, jsd;
+  bool infinite = false;  // kV2: the base gives exactly zero to a token that the candidate allows
   for (size_t i = 0; i < lp.size(); ++i) {
     if (lp[i] == -INFINITY && lq[i] == -INFINITY) continue;
-    if (lp[i] == -INFINITY) {  // kV2: q phi(inf) of the forward sum is q, of the reverse infinite
-      out->kl_renorm += std::exp(lq[i]);
-      out->kl_reverse_renorm = INFINITY;
+    if (lp[i] == -INFINITY) {
+      forward.Add(std::exp(lq[i]));  // p phi(ln p - ln q) for p to 0
+      infinite = true;
     } else {
-      out->kl_renorm += std::exp(lp[i]) * Phi(lp[i] - lq[i]);
-      out->kl_reverse_renorm += std::exp(lq[i]) * Phi(lq[i] - lp[i]);
+      forward.Add(std::exp(lp[i]) * Phi(lp[i] - lq[i]));
+      reverse.Add(std::exp(lq[i]) * Phi(lq[i] - lp[i]));
     }
-    out->jsd_renorm_bits += JsdTerm(lp[i], lq[i]);
+    jsd.Add(JsdTerm(lp[i], lq[i]));
   }
-  out->jsd_renorm_bits /= std::log(2.0);
+  out->kl_renorm = forward.Result();
+  out->kl_reverse_renorm = infinite ? INFINITY : reverse.Result();
+  out->jsd_renorm_bits = jsd.Result() / std::log(2.0);
 }
 
 void AddCoded(const LlamacppRow& base, const LlamacppRow& cand, const std::vector<double>& lp,
               const std::vector<double>& lq, LogitsPairRow* out) {
-  double kept_base = 0, kept_cand = 0;
+  CompensatedSum skipping, lumped, kept_base, kept_cand;
   for (size_t i = 0; i < lp.size(); ++i) {
     const double p = std::exp(lp[i]);
     const float coded = base.scale * static_cast<float>(base.codes[i]) + base.base;
-    if (coded > kToolFloor) out->kl_skip16 += p * (lp[i] - lq[i]);
+    if (coded > kToolFloor) skipping.Add(p * (lp[i] - lq[i]));
     if (base.codes[i] == 0 || cand.codes[i] == 0) continue;
-    out->kl_lumped += p * (lp[i] - lq[i]);
-    kept_base += p;
-    kept_cand += std::exp(lq[i]);
+    lumped.Add(p * (lp[i] - lq[i]));
+    kept_base.Add(p);
+    kept_cand.Add(std::exp(lq[i]));
   }
-  const double rest_base = std::max(0.0, 1 - kept_base), rest_cand = std::max(0.0, 1 - kept_cand);
-  if (rest_base > 0 && rest_cand > 0) out->kl_lumped += rest_base * std::log(rest_base / rest_cand);
+  const double rest_base = std::max(0.0, 1 - kept_base.Result());
+  const double rest_cand = std::max(0.0, 1 - kept_cand.Result());
+  if (rest_base > 0 && rest_cand > 0) lumped.Add(rest_base * std::log(rest_base / rest_cand));
+  out->kl_skip16 = skipping.Result();
+  out->kl_lumped = lumped.Result();
 }
 
 }  // namespace
