@@ -175,7 +175,7 @@ void ExaminePaired(const Json& document, PublishedExamination* out) {
   AddCheck(out, "interval's mean", difference == At(document, {"bootstrap_difference", "mean"}),
            "bootstrap_difference.mean repeats it");
   CheckWins(document, "wins", out);
-  AddNotChecked(out, "interval and median", "need the two reports: assay report pair A B");
+  AddNotChecked(out, "interval and median", "need the two reports");
 }
 
 void ExamineCumulative(const Json& document, const std::string& where, PublishedExamination* out) {
@@ -218,8 +218,7 @@ void ExamineCumulative(const Json& document, const std::string& where, Published
   }
   AddEqual(out, "worst_contexts", stated, worst);
   CheckTail(At(document, {"tail"}), out);
-  AddNotChecked(out, "histogram counts, max_kld, mean_jsd_bits",
-                "need the shard reports: assay report aggregate");
+  AddNotChecked(out, "histogram counts, max_kld, mean_jsd_bits", "need the shard reports");
   AddNotChecked(out, "inputs", "the shard reports are named by digest");
 }
 
