@@ -80,7 +80,7 @@ phase_tidy() { counted checks/tidy tests/checks/tidy.sh; }
 
 phase_golden() {
   local kind
-  for kind in metric metric/qf smollm2 arch; do
+  for kind in metric metric/qf metric/fidelity-dataset smollm2 arch weights llamacpp; do
     counted "golden/${kind##*/}" tests/golden/run.sh "${kind##*/}" "tests/data/$kind" --threads "$(nproc)"
   done
 }

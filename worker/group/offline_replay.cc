@@ -1,5 +1,6 @@
 #include "worker/group/offline_replay.h"
 
+#include <set>
 #include <utility>
 
 #include "storage/base/build_info.h"
@@ -51,6 +52,15 @@ NumericInfo Numeric(const OfflineReplayRequest& request, const Group& group, con
   return out;
 }
 
+// A report names what was compared: a capture of more contexts is the capture of these.
+CaptureManifest Compared(const ReplayInputs& inputs, CaptureManifest manifest) {
+  std::set<int64_t> indices;
+  for (const size_t at : inputs.selected) indices.insert(inputs.suite.contexts[at].index);
+  std::erase_if(manifest.records,
+                [&](const CaptureRecord& record) { return !indices.contains(record.index); });
+  return manifest;
+}
+
 absl::StatusOr<ReportInputs> GatherReport(const OfflineReplayRequest& request, const Group& group,
                                           const ReplayInputs& inputs, const ReplayRun& run,
                                           size_t number) {
@@ -67,8 +77,8 @@ absl::StatusOr<ReportInputs> GatherReport(const OfflineReplayRequest& request, c
     out.contexts.push_back(
         {context.index, context.stratum, context.source_cluster, context.partition, rows[i].rows});
   }
-  out.reference = DescribeCapture(inputs.reference.manifest);
-  out.candidate = DescribeCapture(candidate.capture.manifest);
+  out.reference = DescribeCapture(Compared(inputs, inputs.reference.manifest));
+  out.candidate = DescribeCapture(Compared(inputs, candidate.capture.manifest));
   out.numeric = Numeric(request, group, run, number);
   const auto add = [&](std::string_view mode, const OfflineHead& head) -> absl::Status {
     HeadResult result;
