@@ -34,7 +34,7 @@ note "an architecture that is not supported: the message says which are"
 mkdir "$WORK/unknown"
 sed -e 's/LlamaForCausalLM/MambaForCausalLM/' -e 's/"model_type": "llama"/"model_type": "mamba"/' \
   "$TINY/config.json" >"$WORK/unknown/config.json"
-ln -s "$TINY/model.safetensors" "$WORK/unknown/model.safetensors"
+cp "$TINY/model.safetensors" "$WORK/unknown/model.safetensors"
 run 3 score --reference "$TINY" --candidate "a=$WORK/unknown"
 refused UNKNOWN_ARCHITECTURE MambaForCausalLM LlamaForCausalLM
 
