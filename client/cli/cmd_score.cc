@@ -28,7 +28,8 @@ struct ScoreCommand {
   std::string device = "auto", keep_captures = "reference";
   std::string out;
   std::string versus;    // label; "" = the best candidate
-  bool replace = false;  // results of other models under the same labels are kept aside
+  bool replace = false;  // other results under the same labels are kept aside
+  ScoredPart part;       // of the suite; known once it is read
   DryRunOptions dry;
   bool no_html = false;
 };
@@ -111,17 +112,17 @@ std::string IdentityOf(const LocalModel& model) {
 }
 
 // Labels of --out that hold results of other models than those given here, as far as these are
-// known before a coordinator was asked.
-std::vector<ChangedLabel> ChangedByInputs(const std::string& out, const ScoreInputs& inputs) {
+// known before a coordinator was asked, or of more of the suite.
+std::vector<ChangedLabel> ChangedByInputs(const ScoreCommand& command, const ScoreInputs& inputs) {
   std::vector<LabelledIdentity> wanted;
   for (const LabelledModel& candidate : inputs.candidates) {
     wanted.push_back({candidate.label, IdentityOf(candidate.model), IdentityOf(inputs.reference)});
   }
-  return FindChangedLabels(out, wanted);
+  return FindChangedLabels(command.out, wanted, command.part);
 }
 
 // The same of a run, whose models are named by their identity.
-std::vector<ChangedLabel> ChangedByRun(const std::string& out, const Json& run) {
+std::vector<ChangedLabel> ChangedByRun(const ScoreCommand& command, const Json& run) {
   const auto identity = [](const Json& operand, const char* member) {
     const std::string name = operand.value(member, "");
     const std::string id = name.rfind("models/", 0) == 0 ? name.substr(7) : "";
@@ -133,12 +134,12 @@ std::vector<ChangedLabel> ChangedByRun(const std::string& out, const Json& run) 
         {candidate.value("label", ""), identity(candidate, "model"),
          identity(run.value("spec", Json::object()).value("reference", Json::object()), "model")});
   }
-  return FindChangedLabels(out, wanted);
+  return FindChangedLabels(command.out, wanted, command.part);
 }
 
-// Results of other models under the same labels are moved aside, or refuse the run.
+// Other results under the same labels are moved aside, or refuse the run.
 absl::Status MakeRoom(const ScoreCommand& command, const Json& run, CliContext& context) {
-  const std::vector<ChangedLabel> changed = ChangedByRun(command.out, run);
+  const std::vector<ChangedLabel> changed = ChangedByRun(command, run);
   if (!command.replace) return RefuseChangedLabels(command.out, changed);
   ASSAY_ASSIGN_OR_RETURN(const auto kept, KeepReplaced(command.out, changed));
   for (const std::string& folder : kept) {
@@ -221,8 +222,9 @@ absl::StatusOr<int> RunScore(ScoreCommand& command, CliContext& context) {
   ASSAY_RETURN_IF_ERROR(CheckOutPolicy(command.out, options.policy, options.backend));
   ASSAY_RETURN_IF_ERROR(ReadScoreInputs(options, &inputs, context));
   ASSAY_RETURN_IF_ERROR(CheckOutSuite(command.out, inputs.suite.suite_token_sha256));
+  command.part = PartOf(options, inputs);
   if (!command.replace) {
-    ASSAY_RETURN_IF_ERROR(RefuseChangedLabels(command.out, ChangedByInputs(command.out, inputs)));
+    ASSAY_RETURN_IF_ERROR(RefuseChangedLabels(command.out, ChangedByInputs(command, inputs)));
   }
   std::string where = options.session.server;
   if (where.empty()) {
@@ -238,13 +240,16 @@ absl::StatusOr<int> RunScore(ScoreCommand& command, CliContext& context) {
   ASSAY_ASSIGN_OR_RETURN(const Json created,
                          CreateScoreRun(options, &inputs, session.get(), context));
   const std::string name = created.value("name", "");
+  const bool existing = created.value("existing", false);
   if (RunHasEnded(created)) {
-    context.progress().Note(
-        fmt::format("  {} did this very work before; its results are fetched", name));
-    return Finish(command, WithRefused(created, inputs), created.value("existing", false),
-                  session.get(), context);
+    // A new run has ended already when earlier ones did all of it, or every candidate is refused.
+    if (existing || created.value("state", "") == "SUCCEEDED") {
+      context.progress().Note(fmt::format("  {} did this very work before; its results are fetched",
+                                          existing ? name : "an earlier run"));
+    }
+    return Finish(command, WithRefused(created, inputs), existing, session.get(), context);
   }
-  if (created.value("existing", false)) {
+  if (existing) {
     context.progress().Note(fmt::format("  {} was asked for before and goes on", name));
   }
   ASSAY_RETURN_IF_ERROR(session->StartWorkers());
@@ -278,9 +283,10 @@ void AddScoreCommand(CLI::App& app, CliContext& context) {
   sub->add_option("--versus", command->versus,
                   "Label of the candidate that the others are compared with; default: the one with "
                   "the smallest mean KLD");
-  sub->add_flag("--replace", command->replace,
-                "Where --out holds a result of another model under the same label, keep it in "
-                "OUT/replaced and write the new one");
+  sub->add_flag(
+      "--replace", command->replace,
+      "Where --out holds a result of another model, or of more contexts, under the same label, "
+      "keep it in OUT/replaced and write the new one");
   AddDryRunOptions(sub, &command->dry);
   AddNoHtmlOption(sub, &command->no_html);
   SessionOptions& session = command->options.session;

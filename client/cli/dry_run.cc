@@ -182,7 +182,8 @@ void Dry::CheckOut() {
   if (suite_read_) {
     findings_.Add("output", CheckOutSuite(out_, inputs_.suite.suite_token_sha256));
   }
-  findings_.Add("output", RefuseChangedLabels(out_, FindChangedLabels(out_, wanted)));
+  findings_.Add("output", RefuseChangedLabels(
+                              out_, FindChangedLabels(out_, wanted, PartOf(options_, inputs_))));
 }
 
 // MemAvailable of /proc/meminfo in bytes; 0 where it is not told.

@@ -225,6 +225,11 @@ std::string DescribeRun(const ScoreInputs& inputs) {
                      inputs.suite.context_length);
 }
 
+ScoredPart PartOf(const ScoreOptions& options, const ScoreInputs& inputs) {
+  return {options.filter, options.metric.score_from, inputs.limit,
+          static_cast<int64_t>(inputs.selected.size())};
+}
+
 namespace {
 
 // Where heads are made: beside the store they go to, else in the folder for temporary files.

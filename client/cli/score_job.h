@@ -13,6 +13,7 @@
 #include "client/cli/labels.h"
 #include "client/cli/replay_options.h"
 #include "client/cli/session.h"
+#include "client/lib/kept_labels.h"
 #include "storage/format/suite.h"
 
 namespace assay {
@@ -72,6 +73,9 @@ Json WithRefused(Json run, const ScoreInputs& inputs);
 
 // "2 candidates against model.gguf over 56 contexts of 128 tokens".
 std::string DescribeRun(const ScoreInputs& inputs);
+
+// The part of the suite that the inputs, once read, score.
+ScoredPart PartOf(const ScoreOptions& options, const ScoreInputs& inputs);
 
 }  // namespace assay
 

@@ -26,10 +26,31 @@ std::string Difference(std::string_view what, const std::string& there, const st
   return fmt::format("its {} is {} there and {} now", what, there, wanted);
 }
 
+std::string Described(const ScoredPart& part) {
+  std::string text = fmt::format("{} contexts (filter {}", part.contexts, part.filter);
+  if (part.limit > 0) text += fmt::format(", limited to {}", part.limit);
+  if (part.score_from > 0) text += fmt::format(", from position {}", part.score_from);
+  return text + ")";
+}
+
+std::string PartDifference(const Json& report, const ScoredPart& wanted) {
+  const Json& coverage = report.at("coverage");
+  const ScoredPart there = {
+      coverage.at("filter").get<std::string>(), coverage.value("score_from", int64_t{0}),
+      coverage.value("limit", int64_t{0}), coverage.at("contexts").get<int64_t>()};
+  if (there.contexts < wanted.contexts) return "";
+  if (there.filter == wanted.filter && there.score_from == wanted.score_from &&
+      there.limit == wanted.limit) {
+    return "";
+  }
+  return fmt::format("it is of {} there and of {} now", Described(there), Described(wanted));
+}
+
 }  // namespace
 
 std::vector<ChangedLabel> FindChangedLabels(const std::string& out,
-                                            const std::vector<LabelledIdentity>& wanted) {
+                                            const std::vector<LabelledIdentity>& wanted,
+                                            const ScoredPart& part) {
   std::vector<ChangedLabel> changed;
   for (const LabelledIdentity& label : wanted) {
     const std::string path = JoinPath(JoinPath(out, label.label), kReportFile);
@@ -38,13 +59,15 @@ std::vector<ChangedLabel> FindChangedLabels(const std::string& out,
     if (!bytes.ok()) continue;
     const absl::StatusOr<Json> report = ParseReport(*bytes, path);
     if (!report.ok()) continue;
-    const std::string candidate =
-        Difference("candidate", IdentityOf(*report, "candidate"), label.candidate);
-    const std::string reference =
-        Difference("reference", IdentityOf(*report, "reference"), label.reference);
-    if (candidate.empty() && reference.empty()) continue;
-    const std::string both = !candidate.empty() && !reference.empty() ? ", " : "";
-    changed.push_back({label.label, Sha256Hex(*bytes), candidate + both + reference});
+    std::string sentence;
+    for (const std::string& difference :
+         {Difference("candidate", IdentityOf(*report, "candidate"), label.candidate),
+          Difference("reference", IdentityOf(*report, "reference"), label.reference),
+          PartDifference(*report, part)}) {
+      if (!sentence.empty() && !difference.empty()) sentence += ", ";
+      sentence += difference;
+    }
+    if (!sentence.empty()) changed.push_back({label.label, Sha256Hex(*bytes), sentence});
   }
   return changed;
 }
@@ -57,7 +80,7 @@ absl::Status RefuseChangedLabels(const std::string& out, const std::vector<Chang
   }
   return PreconditionError(
       "LABEL_CHANGED",
-      fmt::format("{} holds results of other models under the same names. {}. Give another label "
+      fmt::format("{} holds other results under the same names. {}. Give another label "
                   "or --out, or --replace, which keeps the old result in {}",
                   out, list, JoinPath(out, kReplacedFolder)));
 }

@@ -26,20 +26,22 @@ class KeptLabels : public ::testing::Test {
   ~KeptLabels() override { RemoveTree(out_).IgnoreError(); }
 
   std::string out_;
+  const ScoredPart same_ = {"all", 0, 0,
+                            static_cast<int64_t>(SmolInputs("int4-g32").contexts.size())};
   const std::string candidate_ = TestOperand("int4-g32").model_identity;
   const std::string reference_ = TestOperand("reference").model_identity;
 };
 
 TEST_F(KeptLabels, TheSameModelsOrUnknownOnesAreNoChange) {
-  EXPECT_THAT(FindChangedLabels(out_, {{"int4", candidate_, reference_}}), IsEmpty());
-  EXPECT_THAT(FindChangedLabels(out_, {{"int4", "", ""}}), IsEmpty());
-  EXPECT_THAT(FindChangedLabels(out_, {{"int8", Sha256Hex("x"), reference_}}), IsEmpty());
+  EXPECT_THAT(FindChangedLabels(out_, {{"int4", candidate_, reference_}}, same_), IsEmpty());
+  EXPECT_THAT(FindChangedLabels(out_, {{"int4", "", ""}}, same_), IsEmpty());
+  EXPECT_THAT(FindChangedLabels(out_, {{"int8", Sha256Hex("x"), reference_}}, same_), IsEmpty());
   EXPECT_TRUE(RefuseChangedLabels(out_, {}).ok());
 }
 
 TEST_F(KeptLabels, AnotherModelIsRefusedWithBothDigests) {
   const std::string other = Sha256Hex("another");
-  const auto changed = FindChangedLabels(out_, {{"int4", other, other}});
+  const auto changed = FindChangedLabels(out_, {{"int4", other, other}}, same_);
   ASSERT_EQ(changed.size(), 1u);
   const absl::Status status = RefuseChangedLabels(out_, changed);
   EXPECT_EQ(ReasonOf(status), "LABEL_CHANGED");
@@ -48,8 +50,22 @@ TEST_F(KeptLabels, AnotherModelIsRefusedWithBothDigests) {
   }
 }
 
+TEST_F(KeptLabels, AQuickLookDoesNotTakeThePlaceOfAWholeResult) {
+  const std::vector<LabelledIdentity> wanted = {{"int4", candidate_, reference_}};
+  for (const ScoredPart& part : {ScoredPart{"all", 0, 2, 2}, ScoredPart{"sentinel", 0, 0, 1},
+                                 ScoredPart{"all", 8, 0, same_.contexts}}) {
+    const auto changed = FindChangedLabels(out_, wanted, part);
+    ASSERT_EQ(changed.size(), 1u);
+    EXPECT_THAT(changed[0].sentence, HasSubstr("(filter " + part.filter));
+    EXPECT_EQ(ReasonOf(RefuseChangedLabels(out_, changed)), "LABEL_CHANGED");
+  }
+  // The other way round nothing is lost that the new result does not say better.
+  const ScoredPart more = {"sentinel", 0, 0, same_.contexts + 1};
+  EXPECT_THAT(FindChangedLabels(out_, wanted, more), IsEmpty());
+}
+
 TEST_F(KeptLabels, AReplacedResultIsKeptAsideEveryTime) {
-  const auto changed = FindChangedLabels(out_, {{"int4", Sha256Hex("another"), ""}});
+  const auto changed = FindChangedLabels(out_, {{"int4", Sha256Hex("another"), ""}}, same_);
   const std::string before = Must(ReadFile(out_ + "/int4/report.json", 1 << 24));
   for (int round = 0; round < 2; ++round) {
     const auto kept = Must(KeepReplaced(out_, changed));
