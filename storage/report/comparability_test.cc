@@ -126,6 +126,8 @@ TEST(Comparability, AllReasonsAreNamedAtOnce) {
   EXPECT_EQ(ReasonOf(asked), "NOT_COMPARABLE");
   EXPECT_THAT(MessageOf(asked), HasSubstr("softcaps"));
   EXPECT_THAT(Codes(CompareReports(Plain(), Plain(), "shared")), ElementsAre("HEAD_MISSING"));
+  EXPECT_THAT(MessageOf(PairReports(Plain(), Plain(), "shared").status()),
+              HasSubstr("--heads own,shared"));
 }
 
 // A summary refuses by default and shows the difference when asked.

@@ -41,6 +41,20 @@ Json Distinguishable(const Json& interval, const Json& difference, double noise)
   return excludes_zero && std::fabs(difference.get<double>()) > noise;
 }
 
+// What makes two results comparable, said for the reasons that one option removes.
+std::string WhatToDo(const Comparability& found) {
+  std::string text = "; score both against the same reference on the same suite";
+  for (const Incomparability& reason : found.reasons) {
+    if (reason.code == "COVERAGE_DIFFERS") {
+      text += ", with the same --filter, --limit and --score-from";
+    }
+    if (reason.code == "HEAD_MISSING") {
+      text += ", and give --heads own,shared where one has no such result";
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 Json PairedJson(const std::vector<PairedContext>& contexts, uint64_t comparisons) {
@@ -93,7 +107,7 @@ absl::StatusOr<Json> PairReports(const Json& a, const Json& b, const std::string
                             (found.across_policies()
                                  ? "; with --across-policies they are compared all the same, and "
                                    "the result says so"
-                                 : "; score both against the same reference on the same suite"));
+                                 : WhatToDo(found)));
   }
   const Json& rows_a = Head(a, head).at("contexts");
   const Json& rows_b = Head(b, head).at("contexts");
