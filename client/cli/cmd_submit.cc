@@ -20,9 +20,10 @@ absl::StatusOr<int> RunSubmit(const ScoreOptions& options, CliContext& context) 
   const Json run = WithRefused(created, inputs);
   const std::string name = run.value("name", "");
   context.PrintJson(run);
-  context.Print(fmt::format("{}  {}  ({})\nFollow it with: assay watch {} --server {}", name,
-                            run.value("state", ""), DescribeRun(inputs), name,
-                            options.session.server));
+  context.Print(
+      fmt::format("{}  {}  ({})\nFollow it with: assay watch {} --server {}\n"
+                  "Fetch results:  assay score with the same options and --out DIR",
+                  name, run.value("state", ""), DescribeRun(inputs), name, options.session.server));
   bool refused = false;
   for (const LabelledModel& candidate : inputs.candidates) {
     if (candidate.status.ok()) continue;

@@ -141,7 +141,9 @@ absl::StatusOr<std::vector<LlamacppToolRow>> ToolRowsOfRaw(const LlamacppLogits&
                                                 " bytes; float32 logits of " +
                                                 std::to_string(base.rows()) + " rows and " +
                                                 std::to_string(vocab) + " columns have " +
-                                                std::to_string(expected));
+                                                std::to_string(expected) +
+                                                "; two logits files are compared by assay logits "
+                                                "compare");
   }
   std::vector<LlamacppToolRow> out(static_cast<size_t>(base.rows()));
   ASSAY_RETURN_IF_ERROR(ForRows(base.rows(), threads, [&](int64_t row) -> absl::Status {
