@@ -101,6 +101,15 @@ class LoadTest(unittest.TestCase):
             assay.load(out)
         self.assertEqual(caught.exception.reason, "DIGEST_MISMATCH")
 
+    def test_an_unknown_label_or_output_names_those_there_are(self) -> None:
+        result = assay.load(self.folder / "out")
+        with self.assertRaisesRegex(KeyError, "'int8'; there are int4"):
+            result["int8"]
+        self.assertNotIn("int8", result)
+        with self.assertRaisesRegex(KeyError, "'kld'; there are kl_ref_cand, "):
+            result["int4"]["kld"]
+        self.assertRegex(repr(result["int4"].head), "<Head shared: kl_ref_cand, ")
+
     def test_tokens_need_the_suite_that_was_scored(self) -> None:
         with self.assertRaises(assay.AssayError) as caught:
             assay.load(self.folder / "out")["int4"].token

@@ -128,6 +128,9 @@ class Head(Mapping[str, Array]):
             self._mapped[output] = self._map(output)
         return self._mapped[output]
 
+    def __repr__(self) -> str:
+        return f"<Head {self.name}: {', '.join(self)}>"
+
     @staticmethod
     def _file(output: str) -> str:
         return f"{output}.f64" if output in F64_OUTPUTS else f"{output}.i32"
@@ -208,6 +211,9 @@ class Result(Mapping[str, Candidate]):
             self._candidates[label] = _load_candidate(path, label, str(row["report_sha256"]), suite, verify)
 
     def __getitem__(self, label: str) -> Candidate:
+        if label not in self._candidates:
+            why = f" (it failed: {self.failed[label]})" if label in self.failed else ""
+            raise KeyError(f"there is no result {label!r}{why}; there are {', '.join(self) or 'none'}")
         return self._candidates[label]
 
     def __iter__(self) -> Iterator[str]:
