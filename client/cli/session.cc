@@ -75,7 +75,9 @@ absl::Status Session::CheckGoOn() const {
 }
 
 void Session::Stop() {
-  if (cluster_ != nullptr) cluster_->Stop();
+  if (cluster_ == nullptr) return;
+  client_.reset();  // first: the coordinator gives open connections seconds to end
+  cluster_->Stop();
 }
 
 absl::StatusOr<Json> WithListAdvice(absl::StatusOr<Json> answer, const std::string& list,

@@ -46,7 +46,7 @@ class Session {
 
   // For long calls: INTERRUPTED (kCancelled) after Ctrl-C, or the death of an embedded process.
   absl::Status CheckGoOn() const;
-  void Stop();  // embedded processes end here
+  void Stop();  // embedded processes end here, and with them client()
 
  private:
   Session() = default;

@@ -101,7 +101,8 @@ v1::RunSpec SpecOf(const RunRequest& run) {
 
 struct Client::Stubs {
   explicit Stubs(const std::shared_ptr<grpc::Channel>& channel)
-      : suites(channel),
+      : channel(channel),
+        suites(channel),
         models(channel),
         heads(channel),
         captures(channel),
@@ -109,6 +110,7 @@ struct Client::Stubs {
         reports(channel),
         receipts(channel),
         workers(channel) {}
+  const std::shared_ptr<grpc::Channel> channel;
   v1::SuiteService::Stub suites;
   v1::ModelService::Stub models;
   v1::HeadService::Stub heads;
@@ -170,7 +172,11 @@ absl::Status Client::WaitReady(int64_t timeout_ms, const StopCheck& stop) {
     if (status.ok()) return absl::OkStatus();
     if (stop) ASSAY_RETURN_IF_ERROR(stop());
     if (!IsTransient(status) || Clock::Real()->MonotonicMillis() >= deadline) return status;
-    Sleep(50);
+    // Not a sleep alone: while nobody waits on the channel, gRPC reads from its connections only
+    // every five seconds, so that the answer to a connection comes after the attempt was given up.
+    stubs_->channel->WaitForConnected(std::chrono::system_clock::now() +
+                                      std::chrono::milliseconds(250));
+    Sleep(20);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "assay/v1/run.pb.h"
 #include "client/lib/blob_transfer.h"
 #include "client/lib/channel.h"
+#include "client/lib/client.h"
 #include "client/lib/proto_json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -232,6 +233,29 @@ TEST_F(WireTest, AServiceThatIsNotThereIsExplained) {
   const auto server = builder.BuildAndStart();
   BlobTransfer other(MakeChannel(target), target);
   EXPECT_EQ(ReasonOf(other.FindMissing({sha256_}).status()), "SERVER_TOO_OLD");
+  server->Shutdown();
+}
+
+// A command starts its coordinator and calls it at once, before anybody listens. The coordinator
+// here comes after the first attempt; sleeping between attempts would need a hundred of them.
+TEST_F(WireTest, ACoordinatorThatComesLaterIsFoundWithinFewAttempts) {
+  const std::string address = "unix:" + JoinPath(dir_, "later");
+  v1::BlobService::Service another;
+  std::unique_ptr<grpc::Server> server;
+  int attempts = 0;
+  const auto client = Client::Connect(address);
+  ASSERT_TRUE(client.ok()) << client.status();
+  const absl::Status status = (*client)->WaitReady(120'000, [&]() -> absl::Status {
+    if (++attempts > 30) return InternalError("NOT_FOUND_YET", "thirty attempts");
+    if (server == nullptr) {
+      grpc::ServerBuilder builder;
+      builder.AddListeningPort(address, grpc::InsecureServerCredentials());
+      builder.RegisterService(&another);
+      server = builder.BuildAndStart();
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_EQ(ReasonOf(status), "SERVER_TOO_OLD");  // an answer: this server knows no runs
   server->Shutdown();
 }
 
