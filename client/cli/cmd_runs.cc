@@ -4,6 +4,7 @@
 
 #include "client/cli/commands.h"
 #include "client/cli/interrupt.h"
+#include "client/cli/no_worker.h"
 #include "client/cli/run_display.h"
 #include "client/cli/session.h"
 #include "client/cli/tables.h"
@@ -111,8 +112,12 @@ absl::StatusOr<int> Cancel(const RunCommand& command, CliContext& context) {
 
 absl::StatusOr<int> Watch(const RunCommand& command, CliContext& context) {
   ASSAY_ASSIGN_OR_RETURN(const auto session, Session::Open(command.session, "assay watch", {}));
-  RunDisplay display(&context.progress());
   const std::string name = RunName(command.name);
+  const absl::StatusOr<Json> now = session->client().GetRun(name);
+  if (now.ok() && !RunHasEnded(*now)) {
+    WarnWithoutWorker(command.session, session.get(), context);
+  }
+  RunDisplay display(&context.progress());
   const absl::StatusOr<Json> run = session->client().WatchRun(
       name, [&](const Json& event) { display.OnEvent(event); },
       [&] { return session->CheckGoOn(); });

@@ -6,6 +6,7 @@
 #include "client/cli/device_option.h"
 #include "client/cli/dry_run.h"
 #include "client/cli/interrupt.h"
+#include "client/cli/no_worker.h"
 #include "client/cli/pages.h"
 #include "client/cli/run_display.h"
 #include "client/cli/score_job.h"
@@ -253,6 +254,7 @@ absl::StatusOr<int> RunScore(ScoreCommand& command, CliContext& context) {
     context.progress().Note(fmt::format("  {} was asked for before and goes on", name));
   }
   ASSAY_RETURN_IF_ERROR(session->StartWorkers());
+  WarnWithoutWorker(options.session, session.get(), context);
   RunDisplay display(&context.progress());
   const absl::StatusOr<Json> run = session->client().WatchRun(
       name, [&](const Json& event) { display.OnEvent(event); },

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "client/cli/commands.h"
+#include "client/cli/no_worker.h"
 #include "client/cli/score_job.h"
 #include "fmt/format.h"
 #include "storage/base/macros.h"
@@ -24,6 +25,7 @@ absl::StatusOr<int> RunSubmit(const ScoreOptions& options, CliContext& context) 
       fmt::format("{}  {}  ({})\nFollow it with: assay watch {} --server {}\n"
                   "Fetch results:  assay score with the same options and --out DIR",
                   name, run.value("state", ""), DescribeRun(inputs), name, options.session.server));
+  if (!RunHasEnded(run)) WarnWithoutWorker(options.session, session.get(), context);
   bool refused = false;
   for (const LabelledModel& candidate : inputs.candidates) {
     if (candidate.status.ok()) continue;

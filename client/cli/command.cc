@@ -36,7 +36,7 @@ void CliContext::Warn(std::string_view sentence) {
 }
 
 int CliContext::PrintError(const absl::Status& status) {
-  progress_.End("failed");
+  progress_.End(ReasonOf(status) == "INTERRUPTED" ? "stopped" : "failed");
   err_ << fmt::format("assay: error [{}]: {}\n", ReasonOf(status), MessageOf(status)) << std::flush;
   PrintJson(ErrorJson(status));
   return ExitCodeOf(status);
