@@ -216,8 +216,10 @@ absl::StatusOr<std::string> IndexPage(const Json& summary,
         " against one reference</h1><p class=\"lead\">" + ScopeText(summary) +
         "</p></header>\n<main>\n" + FailedHtml(summary) + sections +
         DisclosuresHtml(AllDisclosures(summary)) + IndexVerifyHtml() + "</main>\n";
-    return AssemblePage(PageKind::kIndex, std::to_string(count) + " candidates - Assay", body,
-                        data);
+    return AssemblePage(
+        PageKind::kIndex,
+        std::to_string(count) + (count == 1 ? " candidate" : " candidates") + " - Assay", body,
+        data);
   } catch (const nlohmann::json::exception& error) {
     return InvalidError(
         "REPORT_INVALID",
