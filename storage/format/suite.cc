@@ -235,10 +235,15 @@ absl::StatusOr<std::vector<size_t>> SelectContexts(const Suite& suite, std::stri
     if (selected) out.push_back(i);
   }
   if (out.empty()) {
+    std::set<std::string> partitions;
+    for (const SuiteContext& context : suite.contexts) partitions.insert(context.partition);
+    std::string names;
+    for (const std::string& name : partitions) names += (names.empty() ? "" : ", ") + name;
     return InvalidError("FILTER_EMPTY",
                         "filter \"" + std::string(filter) +
-                            "\" selects no context of the suite; use all, sentinel or a partition "
-                            "such as analysis");
+                            "\" selects no context of the suite; use all, sentinel or one of its "
+                            "partitions: " +
+                            names);
   }
   return out;
 }
