@@ -13,6 +13,7 @@
 #include "storage/report/candidate_files.h"
 #include "storage/report/operand_info.h"
 #include "storage/report/report.h"
+#include "worker/group/capture_check.h"
 #include "worker/group/replay_inputs.h"
 #include "worker/group/replay_run.h"
 
@@ -107,6 +108,7 @@ class Replay {
 
  private:
   absl::Status FirstError() const;
+  absl::StatusOr<ReplayRun> RunVerified(Group& group, const std::string& work, CaptureCheck* check);
   void NoteFoundBiases() const;
   absl::StatusOr<SummaryCandidate> WriteCandidate(const Group& group, const ReplayRun& run,
                                                   size_t number);
@@ -125,6 +127,25 @@ absl::Status Replay::FirstError() const {
     if (candidate.status.ok()) return candidate.status;
   }
   return inputs_.candidates.front().status;
+}
+
+// Computes while the captures are read for their digests. A damaged reference ends the replay, a
+// damaged candidate leaves it; then the others are computed anew, for its values may have moved the
+// backend of all.
+absl::StatusOr<ReplayRun> Replay::RunVerified(Group& group, const std::string& work,
+                                              CaptureCheck* check) {
+  absl::StatusOr<ReplayRun> run = RunReplayUnits(request_, group, work, hooks_, &inputs_);
+  const CaptureCheck::Verdict& verdict = check->Wait();
+  ASSAY_RETURN_IF_ERROR(verdict.reference);
+  bool damaged = false;
+  for (size_t c = 0; c < inputs_.candidates.size(); ++c) {
+    if (verdict.candidates[c].ok()) continue;
+    inputs_.candidates[c].status = verdict.candidates[c];
+    damaged = true;
+  }
+  if (!damaged) return run;
+  ASSAY_RETURN_IF_ERROR(FirstError());
+  return RunReplayUnits(request_, group, work, hooks_, &inputs_);
 }
 
 void Replay::NoteFoundBiases() const {
@@ -177,14 +198,14 @@ absl::StatusOr<OfflineReplayResult> Replay::Run() {
   ASSAY_RETURN_IF_ERROR(CheckOut(request_.out));
   ASSAY_ASSIGN_OR_RETURN(inputs_, ReadReplayInputs(request_));
   ASSAY_RETURN_IF_ERROR(FirstError());
+  CaptureCheck check(inputs_);
   ASSAY_ASSIGN_OR_RETURN(const std::unique_ptr<WorkFolder> work, WorkFolder::Lock(request_.out));
   ASSAY_ASSIGN_OR_RETURN(const std::unique_ptr<Group> group,
                          StartOfflineGroup(ranks_, /*capture=*/false, work->path(), hooks_));
   ASSAY_RETURN_IF_ERROR(PrepareHeads(request_, *group, work->path(), &inputs_));
   NoteFoundBiases();
   ASSAY_RETURN_IF_ERROR(FirstError());
-  ASSAY_ASSIGN_OR_RETURN(const ReplayRun run,
-                         RunReplayUnits(request_, *group, work->path(), hooks_, &inputs_));
+  ASSAY_ASSIGN_OR_RETURN(const ReplayRun run, RunVerified(*group, work->path(), &check));
   OfflineReplayResult result;
   for (size_t c = 0; c < inputs_.candidates.size(); ++c) {
     ReplayCandidate& candidate = inputs_.candidates[c];

@@ -1,4 +1,4 @@
-// The verified inputs of an offline replay and what is known of each operand.
+// The inputs of an offline replay and what is known of each operand.
 
 #ifndef ASSAY_WORKER_GROUP_REPLAY_INPUTS_H_
 #define ASSAY_WORKER_GROUP_REPLAY_INPUTS_H_
@@ -45,7 +45,8 @@ struct ReplayInputs {
   std::vector<ContextRows> rows() const;
 };
 
-// Reads and verifies suite and captures, and settles labels. Heads are not prepared yet.
+// Reads and verifies suite and captures but for the digests of hidden files (CaptureCheck reads
+// those), and settles labels. Heads are not prepared yet.
 absl::StatusOr<ReplayInputs> ReadReplayInputs(const OfflineReplayRequest& request);
 
 // Prepares the heads and checks that shapes and vocabulary fit together.
