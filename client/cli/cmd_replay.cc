@@ -98,8 +98,9 @@ void AddReplayCommand(CLI::App& app, CliContext& context) {
   CLI::App* command = AddCommand(
       app, context, "replay",
       "Compare captures position by position over the whole vocabulary, without a server.\n"
-      "Writes the files of assay score except receipts: the result is UNSEALED. Every input is\n"
-      "verified by digest first.",
+      "Writes the files of assay score except receipts: the result is UNSEALED. Digests of all "
+      "inputs are\n"
+      "right before anything is written.",
       "  assay replay --reference captures/reference --candidate captures/int4 \\\n"
       "      --head model.gguf --suite suite --out result\n"
       "  assay replay --reference ref --candidate a=capture-a --candidate b=capture-b \\\n"
