@@ -1,5 +1,7 @@
 #include "client/html/head_scan.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -10,6 +12,7 @@
 #include "storage/base/files.h"
 #include "storage/base/json_fields.h"
 #include "storage/base/macros.h"
+#include "storage/base/open_regular.h"
 #include "storage/base/status.h"
 #include "storage/report/positions.h"
 #include "storage/report/sums.h"
@@ -34,8 +37,13 @@ class Stream {
       return InvalidError("POSITIONS_INVALID", path_ + ": report.json names no such array");
     }
     ASSAY_ASSIGN_OR_RETURN(expected_, JsonFields(*entry, path_).Sha256("sha256"));
-    file_.reset(std::fopen(path_.c_str(), "rb"));
-    if (file_ == nullptr) return ErrnoError(errno, "opening " + path_);
+    ASSAY_ASSIGN_OR_RETURN(const int fd, OpenRegular(path_));
+    file_.reset(::fdopen(fd, "rb"));
+    if (file_ == nullptr) {
+      const int error = errno;
+      ::close(fd);
+      return ErrnoError(error, "opening " + path_);
+    }
     values_.resize(kPiece);
     return absl::OkStatus();
   }

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -173,6 +174,10 @@ TEST_F(Pages, ChangedFilesAreRefused) {
   EXPECT_EQ(ReasonOf(WritePages(Request()).status()), "DIGEST_MISMATCH");
   ASSERT_TRUE(WriteFile(array, bytes.substr(8)).ok());
   EXPECT_EQ(ReasonOf(WritePages(Request()).status()), "POSITIONS_INVALID");
+  ASSERT_TRUE(RemoveTree(array).ok());
+  ASSERT_EQ(::mkfifo(array.c_str(), 0600), 0);  // an open of it would wait for a writer
+  EXPECT_EQ(ReasonOf(WritePages(Request()).status()), "FILE_NOT_REGULAR");
+  ASSERT_TRUE(RemoveTree(array).ok());
   WriteRun();
   ASSERT_TRUE(
       WriteFile(out_ + "/int8/report.json", Must(ReadFile(out_ + "/int4/report.json", 1 << 24)))
