@@ -310,6 +310,11 @@ class Inputs(BuildTestCase):
         self.folder.joinpath("empty").mkdir()
         self.refused(self.folder / "empty", texts=("is empty",))
 
+    def test_names_that_are_not_utf8(self) -> None:
+        source = self.files(s__a="abcd")
+        (source / "s" / os.fsdecode(b"\xff.txt")).write_text("abcd")
+        self.refused(source, texts=("INPUT_INVALID", "the name is not UTF-8"))
+
 
 class LongText(BuildTestCase):
     MARKDOWN = "front\n# One\nabc\n```\n# no heading\n```\n## Sub\nx\n# Two\ndef\n"

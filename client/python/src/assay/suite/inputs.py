@@ -48,6 +48,14 @@ def read_input(path: Path, form: str | None, split: str, fits: Callable[[str], b
     return corpus
 
 
+def check_name(path: Path) -> None:
+    """Names of strata and documents stand in the manifest, which is UTF-8."""
+    try:
+        f"{path.parent.name}/{path.name}".encode()
+    except UnicodeEncodeError:
+        raise AssayError("INPUT_INVALID", f"{str(path)!a}: the name is not UTF-8; rename it") from None
+
+
 def read_folder(root: Path) -> Corpus:
     """STRATUM/DOCUMENT.txt, both in order of their names. Hidden files are left out and counted."""
     documents: list[Document] = []
@@ -67,6 +75,7 @@ def read_folder(root: Path) -> Corpus:
                 if path.name.startswith("."):
                     hidden += 1
                     continue
+                check_name(path)
                 if path.suffix != ".txt" or not path.is_file():
                     raise AssayError("INPUT_INVALID", f"{path}: only .txt files may stand in a stratum folder")
                 if path.stem in owner:
