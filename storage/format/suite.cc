@@ -23,6 +23,23 @@ absl::Status Bad(const std::string& where, const std::string& why) {
   return InvalidError("SUITE_INVALID", where + ": " + why + "; fetch the suite again");
 }
 
+// Names are printed and put into files that people look at: characters that steer a terminal or
+// turn the direction of text are no part of a name.
+bool HasControls(std::string_view text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto at = [&](size_t k) {
+      return i + k < text.size() ? static_cast<uint8_t>(text[i + k]) : 0;
+    };
+    if (at(0) < 0x20 || at(0) == 0x7f) return true;
+    if (at(0) == 0xc2 && at(1) >= 0x80 && at(1) <= 0x9f) return true;  // C1
+    if (at(0) != 0xe2) continue;
+    if (at(1) == 0x80 && (at(2) == 0x8e || at(2) == 0x8f || (at(2) >= 0xaa && at(2) <= 0xae)))
+      return true;
+    if (at(1) == 0x81 && at(2) >= 0xa6 && at(2) <= 0xa9) return true;  // isolates
+  }
+  return false;
+}
+
 absl::StatusOr<SuiteContext> ReadRow(const Json& json, const std::string& where,
                                      int64_t context_length) {
   const JsonFields row(json, where);
@@ -40,6 +57,9 @@ absl::StatusOr<SuiteContext> ReadRow(const Json& json, const std::string& where,
   }
   if (row.Has("sentinel")) {
     ASSAY_ASSIGN_OR_RETURN(out.sentinel, row.Bool("sentinel"));
+  }
+  for (const std::string* name : {&out.stratum, &out.source_cluster, &out.partition}) {
+    if (HasControls(*name)) return Bad(where, "a name holds control characters");
   }
   if (!IsSafeRelativePath(out.file)) {
     return InvalidError("PATH_UNSAFE", where + ": file \"" + out.file.substr(0, 200) +

@@ -75,6 +75,27 @@ TEST(DevelopmentPanel, IsASoundSuite) {
   EXPECT_GE(suite->contexts.size(), 48u);
 }
 
+// A name must not steer the terminal that shows it, nor turn the direction of what follows.
+TEST_F(SuiteTest, NamesHoldNoControls) {
+  const Json original = manifest_;
+  for (const char* key : {"stratum", "source_cluster", "partition"}) {
+    for (const char* text :
+         {"a\x1b[31mb", "a\nb", "\x7f", "a\xc2\x9b", "\xe2\x80\xae", "\xe2\x81\xa6x"}) {
+      manifest_ = original;
+      manifest_.erase("strata");
+      manifest_.erase("partitions");
+      manifest_["context_index"][0][key] = text;
+      PutManifest(true);
+      EXPECT_EQ(ReasonOfRead(), "SUITE_INVALID") << key << ": " << text;
+    }
+  }
+  manifest_ = original;
+  manifest_.erase("strata");
+  manifest_["context_index"][0]["stratum"] = "d\xc3\xa9j\xc3\xa0 \xe2\x80\x93 \xe6\x97\xa5";
+  PutManifest(true);
+  EXPECT_EQ(ReasonOfRead(), "OK") << message_;
+}
+
 TEST_F(SuiteTest, FiltersSelectRows) {
   const auto suite = ReadSuite(suite_dir_);
   ASSERT_TRUE(suite.ok()) << suite.status();

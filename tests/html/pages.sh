@@ -20,7 +20,7 @@ import json, sys
 manifest = json.load(open(sys.argv[1]))
 for row in manifest["context_index"]:
     if row["stratum"] == "prose":
-        row["stratum"] = "</script><img src=x onerror=alert(1)>\u202e&\"'\u0001"
+        row["stratum"] = "</script><img src=x onerror=alert(1)>&\"'"
         row["source_cluster"] = "<!--" + row["source_cluster"]
 json.dump(manifest, open(sys.argv[1], "w"))
 PYTHON
