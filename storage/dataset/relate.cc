@@ -233,10 +233,12 @@ class Ladder {
     const auto activations = [&](const DatasetVerdict& side) {
       const auto scheme = [](const Json& block) {
         const Json& value = DatasetMember(block, {"quantization_config", "activation_scheme"});
-        return !value.is_null() && value != "" && value != "none";
+        static const std::set<std::string> off = {"null", "", "none"};
+        return !off.contains(DatasetText(value));
       };
       const Json& flag = DatasetMember(decode(side), {"activation_quantization"});
-      const bool flagged = !flag.is_null() && flag != false && flag != "" && flag != 0;
+      static const std::set<std::string> unset = {"null", "", "false", "0"};
+      const bool flagged = !unset.contains(DatasetText(flag));
       return scheme(decode(side)) || scheme(DatasetMember(decode(side), {"mixed_fp8"})) || flagged;
     };
     if (Either(rebuilt)) Advise("weights_reconstructed", false);
