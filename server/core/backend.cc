@@ -58,7 +58,8 @@ bool WorkerHasBackend(const WorkerState& worker, const std::string& backend) {
   if (!identity.ok() || !identity->is_object() || !identity->contains("backend")) return true;
   if (backend == "cuda-bf16") return identity->contains("cuda");
   const auto digest = identity->find("self_test_sha256_bf16");
-  return digest == identity->end() || (digest->is_string() && *digest != "");
+  return digest == identity->end() ||
+         (digest->is_string() && !digest->get_ref<const std::string&>().empty());
 }
 
 std::string BackendsWithout(const State& s, const std::string& backend) {
