@@ -1,7 +1,6 @@
 // assay dataset: fidelity datasets as published, checked and compared.
 
 #include <memory>
-#include <thread>
 
 #include "client/cli/commands.h"
 #include "fmt/format.h"
@@ -10,6 +9,7 @@
 #include "storage/base/status.h"
 #include "storage/dataset/compare.h"
 #include "storage/dataset/verify.h"
+#include "worker/group/group.h"
 
 namespace assay {
 namespace {
@@ -87,7 +87,7 @@ absl::StatusOr<int> RunCompare(CompareCommand command, CliContext& context) {
   if (command.vocab_chunk > 0) command.options.vocab_chunk = command.vocab_chunk;
   if (!command.head.empty()) command.options.head = command.head;
   if (command.options.threads == 0) {
-    command.options.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    command.options.threads = AffinityCpus();
   }
   const DatasetComparison result =
       CompareDatasets(command.reference, command.candidate, command.options);

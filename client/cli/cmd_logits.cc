@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <memory>
-#include <thread>
 
 #include "client/cli/commands.h"
 #include "client/cli/tables.h"
@@ -11,6 +10,7 @@
 #include "storage/base/macros.h"
 #include "storage/llamacpp/block.h"
 #include "storage/llamacpp/compare.h"
+#include "worker/group/group.h"
 
 namespace assay {
 namespace {
@@ -87,8 +87,7 @@ std::string CompareText(const Json& summary) {
 }
 
 int Threads(const LogitsCommand& command) {
-  return command.threads > 0 ? command.threads
-                             : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  return command.threads > 0 ? command.threads : AffinityCpus();
 }
 
 absl::StatusOr<int> CompareTwo(const LogitsCommand& command, CliContext& context) {

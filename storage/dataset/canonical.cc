@@ -5,6 +5,7 @@
 
 #include "storage/base/digest.h"
 #include "storage/base/number_format.h"
+#include "storage/dataset/finding.h"
 
 namespace assay {
 namespace {
@@ -70,6 +71,32 @@ std::string DatasetSeal(const Json& document, std::string_view field) {
   Json copy = document;
   copy[std::string(field)] = "";
   return Sha256Hex(DatasetCanonicalJson(copy));
+}
+
+std::optional<std::string> DatasetContentDigest(const Json& records) {
+  std::map<int64_t, std::string> lines;
+  for (const Json& record : records) {
+    const auto index = DatasetInt(DatasetMember(record, {"index"}));
+    const auto digest = DatasetString(DatasetMember(record, {"tensor_content_sha256"}));
+    if (!index || !digest || !lines.emplace(*index, *digest).second) return std::nullopt;
+  }
+  std::string text;
+  for (const auto& [index, digest] : lines) {
+    text += (text.empty() ? "" : "\n") + std::to_string(index) + ":" + digest;
+  }
+  return Sha256Hex(text);
+}
+
+std::string DatasetSuiteHash(const Json& records) {
+  std::map<int64_t, std::string> digests;
+  for (const Json& record : records) {
+    const auto index = DatasetInt(DatasetMember(record, {"index"}));
+    if (index)
+      digests.emplace(*index, DatasetText(DatasetMember(record, {"token_ids_json_sha256"})));
+  }
+  std::string text;
+  for (const auto& [index, digest] : digests) text += (text.empty() ? "" : "\n") + digest;
+  return Sha256Hex(text);
 }
 
 }  // namespace assay

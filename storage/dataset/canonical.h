@@ -3,6 +3,7 @@
 #ifndef ASSAY_STORAGE_DATASET_CANONICAL_H_
 #define ASSAY_STORAGE_DATASET_CANONICAL_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,14 @@ std::string DatasetCanonicalJson(const Json& value);
 // SHA-256, lower-case hex, of the canonical form of the object `document` with its member `field`
 // set to "".
 std::string DatasetSeal(const Json& document, std::string_view field);
+
+// capture_content_digest of capture records: SHA-256 of "<index>:<tensor_content_sha256>" lines in
+// the order of the indices. Nothing when two have one index, or one lacks either member.
+std::optional<std::string> DatasetContentDigest(const Json& records);
+
+// suite_token_hash_sha256 of panel records: SHA-256 of their token_ids_json_sha256, one to a line,
+// in the order of the indices; of two with one index the first counts.
+std::string DatasetSuiteHash(const Json& records);
 
 }  // namespace assay
 

@@ -2,18 +2,16 @@
 // vocabulary.
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <thread>
 
 #include "storage/base/bf16.h"
 #include "storage/base/digest.h"
 #include "storage/base/f16.h"
 #include "storage/base/files.h"
+#include "storage/base/for_each_index.h"
 #include "storage/base/status.h"
 #include "storage/dataset/compare.h"
 #include "storage/dataset/tree.h"
@@ -149,27 +147,12 @@ class Estimator {
       return Bad("head_mismatch", "own heads and a given head exclude each other");
     if (absl::Status status = LoadHeads(); !status.ok()) return status;
     std::vector<DatasetWindow> windows(relation_.indices.size());
-    std::atomic<size_t> next = 0;
-    std::mutex mutex;
-    size_t failed_at = windows.size();
-    absl::Status failed;
-    const auto work = [&] {
-      for (size_t i = next++; i < windows.size(); i = next++) {
-        const absl::Status status = Window(relation_.indices[i], &windows[i]);
-        if (status.ok()) continue;
-        const std::lock_guard lock(mutex);
-        if (i < failed_at) {
-          failed_at = i;
-          failed = status;
-        }
-        return;
-      }
-    };
-    std::vector<std::thread> others;
-    for (int t = 1; t < options_.threads; ++t) others.emplace_back(work);
-    work();
-    for (std::thread& t : others) t.join();
-    if (!failed.ok()) return failed;
+    const auto count = static_cast<int64_t>(windows.size());
+    const absl::Status status = ForEachIndex(count, options_.threads, [&](int64_t i) {
+      const auto at = static_cast<size_t>(i);
+      return Window(relation_.indices[at], &windows[at]);
+    });
+    if (!status.ok()) return status;
     return windows;
   }
 

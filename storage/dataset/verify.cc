@@ -1,7 +1,6 @@
 #include "storage/dataset/verify.h"
 
 #include <functional>
-#include <map>
 #include <optional>
 
 #include "storage/base/digest.h"
@@ -211,27 +210,17 @@ class Verifier {
 
 // SHA-256 of "<index>:<tensor digest>" lines in the order of their indices.
 void Verifier::CheckContentDigest() {
-  std::map<int64_t, std::string> lines;
-  for (const Json& record : documents_.capture.at("records")) {
-    const auto index = DatasetInt(DatasetMember(record, {"index"}));
-    const auto digest = DatasetString(DatasetMember(record, {"tensor_content_sha256"}));
-    if (!index || !digest || !lines.emplace(*index, *digest).second) {
-      return Error(
-          "digest_mismatch", "5.2",
-          "capture/manifest.json: two records have one index, or one has no tensor digest");
-    }
+  const auto digest = DatasetContentDigest(documents_.capture.at("records"));
+  if (!digest) {
+    return Error("digest_mismatch", "5.2",
+                 "capture/manifest.json: two records have one index, or one has no tensor digest");
   }
-  std::string text;
-  for (const auto& [index, digest] : lines) {
-    text += (text.empty() ? "" : "\n") + std::to_string(index) + ":" + digest;
-  }
-  const std::string digest = Sha256Hex(text);
   for (const auto& [name, stated] :
        {std::pair("fidelity-dataset.json",
                   &DatasetMember(documents_.manifest, {"capture", "capture_content_digest"})),
         {"capture/manifest.json",
          &DatasetMember(documents_.capture, {"capture_content_digest"})}}) {
-    if (*stated == digest) continue;
+    if (*stated == *digest) continue;
     Error("digest_mismatch", "5.2",
           std::string(name) + ": capture_content_digest is not that of its records");
   }

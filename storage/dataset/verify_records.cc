@@ -74,13 +74,11 @@ void CheckRecords(const DatasetDocuments& documents, Findings* findings) {
 }
 
 void CheckPanelAggregate(const DatasetDocuments& documents, Findings* findings) {
-  std::string joined, legacy;
+  std::string legacy;
   for (const auto& [index, record] : ByIndex(documents.panel)) {
-    const std::string digest = DatasetText(DatasetMember(*record, {"token_ids_json_sha256"}));
-    joined += (joined.empty() ? "" : "\n") + digest;
-    legacy += digest;
+    legacy += DatasetText(DatasetMember(*record, {"token_ids_json_sha256"}));
   }
-  const std::string suite = Sha256Hex(joined);
+  const std::string suite = DatasetSuiteHash(documents.panel.at("records"));
   if (DatasetMember(documents.panel, {"suite_token_hash_sha256"}) != suite) {
     Add(findings, "panel_digest_mismatch", "BIND-6",
         "panel/panel.json: suite_token_hash_sha256 is not that of its records");

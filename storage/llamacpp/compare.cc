@@ -1,13 +1,10 @@
 #include "storage/llamacpp/compare.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <functional>
-#include <mutex>
-#include <thread>
 
 #include "storage/base/files.h"
+#include "storage/base/for_each_index.h"
 #include "storage/base/macros.h"
 #include "storage/base/mapped_pages.h"
 #include "storage/base/status.h"
@@ -23,31 +20,6 @@ constexpr double kMassBelow = 1e-3;
 std::string Place(const LlamacppLogits& file, int64_t row) {
   return "chunk " + std::to_string(row / file.rows_per_chunk()) + ", position " +
          std::to_string(file.first_position() + row % file.rows_per_chunk());
-}
-
-// Runs `body` for every row; the error of the lowest row, whatever the threads' order.
-absl::Status ForRows(int64_t rows, int threads, const std::function<absl::Status(int64_t)>& body) {
-  std::atomic<int64_t> next = 0;
-  std::mutex mutex;
-  int64_t failed_row = rows;
-  absl::Status failed;
-  const auto work = [&] {
-    for (int64_t row = next++; row < rows; row = next++) {
-      const absl::Status status = body(row);
-      if (status.ok()) continue;
-      const std::lock_guard lock(mutex);
-      if (row < failed_row) {
-        failed_row = row;
-        failed = status;
-      }
-      return;
-    }
-  };
-  std::vector<std::thread> others;
-  for (int t = 1; t < threads; ++t) others.emplace_back(work);
-  work();
-  for (std::thread& t : others) t.join();
-  return failed;
 }
 
 absl::Status CheckAlike(const LlamacppLogits& base, const LlamacppLogits& cand) {
@@ -113,7 +85,7 @@ absl::StatusOr<std::vector<LogitsPairRow>> CompareLogitsFiles(const LlamacppLogi
                                                               int threads) {
   ASSAY_RETURN_IF_ERROR(CheckAlike(base, cand));
   std::vector<LogitsPairRow> out(static_cast<size_t>(base.rows()));
-  ASSAY_RETURN_IF_ERROR(ForRows(base.rows(), threads, [&](int64_t row) -> absl::Status {
+  ASSAY_RETURN_IF_ERROR(ForEachIndex(base.rows(), threads, [&](int64_t row) -> absl::Status {
     const LlamacppRow a = base.Row(row), b = cand.Row(row);
     auto compared = CompareLogits(a, b, base.coding(), base.Target(row));
     if (!compared.ok()) return Annotate(compared.status(), Place(base, row));
@@ -146,7 +118,7 @@ absl::StatusOr<std::vector<LlamacppToolRow>> ToolRowsOfRaw(const LlamacppLogits&
                                                 "compare");
   }
   std::vector<LlamacppToolRow> out(static_cast<size_t>(base.rows()));
-  ASSAY_RETURN_IF_ERROR(ForRows(base.rows(), threads, [&](int64_t row) -> absl::Status {
+  ASSAY_RETURN_IF_ERROR(ForEachIndex(base.rows(), threads, [&](int64_t row) -> absl::Status {
     const auto bytes = file->bytes().subspan(static_cast<uint64_t>(row) * vocab * 4, vocab * 4);
     const std::span logits(reinterpret_cast<const float*>(bytes.data()), vocab);
     for (size_t i = 0; i < logits.size(); ++i) {

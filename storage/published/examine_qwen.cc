@@ -1,7 +1,6 @@
 // The Qwen3.8 suites' documents (specs: qwen-suites 1 to 4).
 
 #include <cmath>
-#include <map>
 #include <set>
 
 #include "storage/base/digest.h"
@@ -54,19 +53,6 @@ void CheckWins(const Json& comparison, const std::string& gate, PublishedExamina
   for (const char* key : {"a_wins", "b_wins", "ties"})
     sum += DatasetInt(At(comparison, {key})).value_or(0);
   AddEqual(out, gate, At(comparison, {"contexts"}), sum);
-}
-
-Json Strata(const std::vector<PublishedRow>& rows) {
-  std::map<std::string, std::vector<PublishedRow>> strata;
-  for (const PublishedRow& row : rows) strata[row.stratum].push_back(row);
-  Json out = Json::object();
-  for (const auto& [name, group] : strata) {
-    out[name] = {{"contexts", group.size()},
-                 {"scored_positions", PublishedPositions(group)},
-                 {"macro_mean_kld", ExactMean(PublishedMeans(group))},
-                 {"token_mean_kld", WeightedByPositions(group, &PublishedRow::mean_kld)}};
-  }
-  return out;
 }
 
 void CheckTail(const Json& tail, PublishedExamination* out) {
@@ -206,17 +192,10 @@ void ExamineCumulative(const Json& document, const std::string& where, Published
     AddCheck(out, "context_bootstrap", false,
              "bootstrap_config states no samples (1 to 1,000,000) and seed");
   }
-  AddEqual(out, "strata", At(document, {"strata"}), Strata(*rows));
-  Json worst = Json::array();
-  const Json& stated = At(document, {"worst_contexts"});
-  for (const PublishedRow& row : WorstPublished(*rows, stated.is_array() ? stated.size() : 0)) {
-    worst.push_back({{"index", row.index},
-                     {"stratum", row.stratum},
-                     {"source_cluster", row.source_cluster},
-                     {"mean_kld", row.mean_kld},
-                     {"top1_agreement", row.top1_agreement}});
-  }
-  AddEqual(out, "worst_contexts", stated, worst);
+  AddEqual(out, "strata", At(document, {"strata"}), PublishedStrataJson(*rows));
+  const Json& worst = At(document, {"worst_contexts"});
+  AddEqual(out, "worst_contexts", worst,
+           PublishedWorstJson(*rows, worst.is_array() ? worst.size() : 0));
   CheckTail(At(document, {"tail"}), out);
   AddNotChecked(out, "histogram counts, max_kld, mean_jsd_bits", "need the shard reports");
   AddNotChecked(out, "inputs", "the shard reports are named by digest");

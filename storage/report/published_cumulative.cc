@@ -78,7 +78,6 @@ class Aggregation {
   absl::Status CheckLineage(const Shard& shard) const;
   Json WindowJson() const;
   Json SuiteJson() const;
-  Json StrataJson() const;
   Json LadderJson() const;
   Json ShardsJson() const;
   double MeanJsd() const;
@@ -239,19 +238,6 @@ Json Aggregation::SuiteJson() const {
           {"parent", std::move(parent)}};
 }
 
-Json Aggregation::StrataJson() const {
-  std::map<std::string, std::vector<PublishedRow>> strata;
-  for (const PublishedRow& row : rows_) strata[row.stratum].push_back(row);
-  Json out = Json::object();
-  for (const auto& [name, rows] : strata) {
-    out[name] = {{"contexts", rows.size()},
-                 {"scored_positions", PublishedPositions(rows)},
-                 {"macro_mean_kld", ExactMean(PublishedMeans(rows))},
-                 {"token_mean_kld", WeightedByPositions(rows, &PublishedRow::mean_kld)}};
-  }
-  return out;
-}
-
 Json Aggregation::LadderJson() const {
   const int64_t positions = PublishedPositions(rows_);
   Json out = {{"checkpoint", nullptr},
@@ -364,15 +350,8 @@ void Aggregation::AddStatistics(Json* out) const {
   json["top1_agreement"] = WeightedByPositions(rows_, &PublishedRow::top1_agreement);
   json["max_kld"] = max_kld;
   json["mean_jsd_bits"] = MeanJsd();
-  json["strata"] = StrataJson();
-  json["worst_contexts"] = Json::array();
-  for (const PublishedRow& row : WorstPublished(rows_, kWorst)) {
-    json["worst_contexts"].push_back({{"index", row.index},
-                                      {"stratum", row.stratum},
-                                      {"source_cluster", row.source_cluster},
-                                      {"mean_kld", row.mean_kld},
-                                      {"top1_agreement", row.top1_agreement}});
-  }
+  json["strata"] = PublishedStrataJson(rows_);
+  json["worst_contexts"] = PublishedWorstJson(rows_, kWorst);
 }
 
 absl::StatusOr<Json> Aggregation::Receipt() const {

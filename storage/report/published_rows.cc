@@ -144,4 +144,29 @@ std::vector<PublishedRow> WorstPublished(const std::vector<PublishedRow>& rows, 
   return out;
 }
 
+Json PublishedStrataJson(const std::vector<PublishedRow>& rows) {
+  std::map<std::string, std::vector<PublishedRow>> strata;
+  for (const PublishedRow& row : rows) strata[row.stratum].push_back(row);
+  Json out = Json::object();
+  for (const auto& [name, group] : strata) {
+    out[name] = {{"contexts", group.size()},
+                 {"scored_positions", PublishedPositions(group)},
+                 {"macro_mean_kld", ExactMean(PublishedMeans(group))},
+                 {"token_mean_kld", WeightedByPositions(group, &PublishedRow::mean_kld)}};
+  }
+  return out;
+}
+
+Json PublishedWorstJson(const std::vector<PublishedRow>& rows, size_t count) {
+  Json out = Json::array();
+  for (const PublishedRow& row : WorstPublished(rows, count)) {
+    out.push_back({{"index", row.index},
+                   {"stratum", row.stratum},
+                   {"source_cluster", row.source_cluster},
+                   {"mean_kld", row.mean_kld},
+                   {"top1_agreement", row.top1_agreement}});
+  }
+  return out;
+}
+
 }  // namespace assay

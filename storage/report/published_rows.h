@@ -51,6 +51,13 @@ Json PublishedBootstrapJson(const std::vector<PublishedRow>& rows,
 Json PublishedContextJson(const PublishedRow& row);
 Json PublishedContextAllJson(const PublishedRow& row);
 
+// Of an aggregate: {stratum: {"contexts","scored_positions","macro_mean_kld","token_mean_kld"}}, by
+// name.
+Json PublishedStrataJson(const std::vector<PublishedRow>& rows);
+// Of an aggregate: the rows of WorstPublished as [{"index","stratum","source_cluster","mean_kld",
+// "top1_agreement"}].
+Json PublishedWorstJson(const std::vector<PublishedRow>& rows, size_t count);
+
 // The rows with the largest mean_kld, largest first, equal ones in row order; at most `count`.
 std::vector<PublishedRow> WorstPublished(const std::vector<PublishedRow>& rows, size_t count);
 
