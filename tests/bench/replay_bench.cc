@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
       {"ranks", assay::bench::RanksRow},       {"contexts", assay::bench::ContextsRow},
       {"long", assay::bench::LongContextRow},  {"memory", assay::bench::MemoryRow},
       {"metric", assay::bench::MetricRow},     {"peer", assay::bench::PeerRow},
-      {"captures", assay::bench::CapturesRow}};
+      {"captures", assay::bench::CapturesRow}, {"many", assay::bench::ManyRow}};
   Flags flags = {{"--vocab", "49152"},
                  {"--hidden", "576"},
                  {"--positions", "256"},

@@ -24,6 +24,8 @@ Json MemoryRow(const Flags& flags);
 Json MetricRow(const Flags& flags);
 // A replay of captures on disk through a model's head against its products.
 Json CapturesRow(const Flags& flags);
+// Replays of one candidate each, one after the other, against one replay of all --candidates.
+Json ManyRow(const Flags& flags);
 // A peer's replay function on the same data and threads.
 Json PeerRow(const Flags& flags);
 

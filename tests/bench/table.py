@@ -9,6 +9,7 @@ import sys
 import tempfile
 
 import rows_decode
+import rows_many
 import rows_pages
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -169,7 +170,7 @@ ROWS = [
      lambda b: memory(b.model_captures()["peak"], {})),
     ("replay-memory", "peak memory of a rank that replays SmolLM2 / 1.5 GiB", "<=", 1.0,
      lambda b: memory(b.replay_peak(), {})),
-] + rows_decode.rows() + rows_pages.rows()
+] + rows_many.rows() + rows_decode.rows() + rows_pages.rows()
 
 
 def of(result, key):
