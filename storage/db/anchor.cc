@@ -45,19 +45,47 @@ std::optional<AnchorValue> ParseSlot(const std::string& slot) {
   return value;
 }
 
+class DiskAnchorFile : public AnchorFile {
+ public:
+  DiskAnchorFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  ~DiskAnchorFile() override { ::close(fd_); }
+
+  absl::StatusOr<std::string> Read() override {
+    std::string bytes(2 * kSlotBytes, '\0');
+    const ssize_t n = ::pread(fd_, bytes.data(), bytes.size(), 0);
+    if (n < 0) return ErrnoError(errno, "reading " + path_);
+    bytes.resize(static_cast<size_t>(n));
+    if (n == 0) ASSAY_RETURN_IF_ERROR(SyncDirectory(DirName(path_)));
+    return bytes;
+  }
+  absl::Status Write(uint64_t offset, std::string_view bytes) override {
+    if (::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset)) !=
+        static_cast<ssize_t>(bytes.size())) {
+      return ErrnoError(errno == 0 ? EIO : errno, "writing " + path_);
+    }
+    if (::fdatasync(fd_) != 0) return ErrnoError(errno, "syncing " + path_);
+    return absl::OkStatus();
+  }
+
+ private:
+  std::string path_;
+  int fd_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Anchor>> Anchor::Open(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
   if (fd < 0) return ErrnoError(errno, "opening " + path);
-  std::unique_ptr<Anchor> anchor(new Anchor(path, fd));
-  std::string bytes(2 * kSlotBytes, '\0');
-  const ssize_t n = ::pread(fd, bytes.data(), bytes.size(), 0);
-  if (n < 0) return ErrnoError(errno, "reading " + path);
-  if (n == 0) {
-    ASSAY_RETURN_IF_ERROR(SyncDirectory(DirName(path)));
-    return anchor;
-  }
+  return Over(std::make_unique<DiskAnchorFile>(path, fd), path);
+}
+
+absl::StatusOr<std::unique_ptr<Anchor>> Anchor::Over(std::unique_ptr<AnchorFile> file,
+                                                     const std::string& path) {
+  std::unique_ptr<Anchor> anchor(new Anchor(std::move(file)));
+  ASSAY_ASSIGN_OR_RETURN(std::string bytes, anchor->file_->Read());
+  if (bytes.empty()) return anchor;
+  bytes.resize(2 * kSlotBytes, '\0');
   for (size_t slot = 0; slot < 2; ++slot) {
     const auto value = ParseSlot(bytes.substr(slot * kSlotBytes, kSlotBytes));
     if (value && (!anchor->value_ || value->seq > anchor->value_->seq)) anchor->value_ = value;
@@ -71,15 +99,8 @@ absl::StatusOr<std::unique_ptr<Anchor>> Anchor::Open(const std::string& path) {
   return anchor;
 }
 
-Anchor::~Anchor() { ::close(fd_); }
-
 absl::Status Anchor::Write(const AnchorValue& value) {
-  const std::string slot = SlotText(value);
-  const off_t at = static_cast<off_t>((value.seq % 2) * kSlotBytes);
-  if (::pwrite(fd_, slot.data(), slot.size(), at) != static_cast<ssize_t>(slot.size())) {
-    return ErrnoError(errno == 0 ? EIO : errno, "writing " + path_);
-  }
-  if (::fdatasync(fd_) != 0) return ErrnoError(errno, "syncing " + path_);
+  ASSAY_RETURN_IF_ERROR(file_->Write((value.seq % 2) * kSlotBytes, SlotText(value)));
   value_ = value;
   return absl::OkStatus();
 }

@@ -11,6 +11,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -22,12 +24,23 @@ struct AnchorValue {
   std::string hash_hex;  // of chain link `seq`
 };
 
+// The bytes of the anchor: a file here, a model of one in tests/sim.
+class AnchorFile {
+ public:
+  virtual ~AnchorFile() = default;
+  virtual absl::StatusOr<std::string> Read() = 0;  // up to two slots; "" when new
+  // Durable when it returns.
+  virtual absl::Status Write(uint64_t offset, std::string_view bytes) = 0;
+};
+
 // Not thread-safe.
 class Anchor {
  public:
   // Opens or makes the file. STORE_DAMAGED when it exists and no slot is readable.
   static absl::StatusOr<std::unique_ptr<Anchor>> Open(const std::string& path);
-  ~Anchor();
+  // Likewise over `file`, called `path` in messages.
+  static absl::StatusOr<std::unique_ptr<Anchor>> Over(std::unique_ptr<AnchorFile> file,
+                                                      const std::string& path);
   Anchor(const Anchor&) = delete;
   Anchor& operator=(const Anchor&) = delete;
 
@@ -37,9 +50,8 @@ class Anchor {
   absl::Status Write(const AnchorValue& value);
 
  private:
-  Anchor(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
-  std::string path_;
-  int fd_;
+  explicit Anchor(std::unique_ptr<AnchorFile> file) : file_(std::move(file)) {}
+  std::unique_ptr<AnchorFile> file_;
   std::optional<AnchorValue> value_;
 };
 

@@ -1,6 +1,7 @@
-// The catalogue: all rows of the coordinator, in RocksDB, with its own proof that nothing was lost.
+// The catalogue: all rows of the coordinator in a key-value store, with its own proof that nothing
+// was lost.
 //
-// Every Commit is one synced RocksDB batch that also appends a link to a hash chain, and then moves
+// Every Commit is one durable batch that also appends a link to a hash chain, and then moves
 // the anchor file. Open refuses (STORE_DAMAGED, naming what) when the chain has a gap, a hash
 // differs, or the chain is shorter than the anchor: RocksDB by itself opens with half of the
 // acknowledged writes after one flipped bit and says nothing.
@@ -8,19 +9,27 @@
 #ifndef ASSAY_STORAGE_DB_CATALOGUE_H_
 #define ASSAY_STORAGE_DB_CATALOGUE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "storage/db/anchor.h"
+#include "storage/db/kv_store.h"
 #include "storage/db/row.h"
 #include "storage/seal/merkle.h"
 
 namespace assay {
+
+// Tables of the store: one for each Family, in its order, then the chain of batches.
+inline constexpr size_t kChainTable = kFamilies;
+inline constexpr size_t kCatalogueTables = kFamilies + 1;
 
 struct CatalogueOptions {
   std::string dir;          // made when missing: LOCK, anchor, db/
@@ -30,8 +39,14 @@ struct CatalogueOptions {
 // One writer; readers may run beside it.
 class Catalogue : public LogReader {
  public:
-  // STORE_IN_USE when another process has the folder; STORE_DAMAGED; STORE_VERSION; FILE_*.
+  // Over RocksDB in a folder (rocks_store.cc). STORE_IN_USE when another process has the folder;
+  // STORE_DAMAGED; STORE_VERSION; FILE_*.
   static absl::StatusOr<std::unique_ptr<Catalogue>> Open(const CatalogueOptions& options);
+  // Over any store with kCatalogueTables tables. `where` starts messages. STORE_DAMAGED;
+  // STORE_VERSION; the store's errors.
+  static absl::StatusOr<std::unique_ptr<Catalogue>> Open(std::unique_ptr<KvStore> store,
+                                                         std::unique_ptr<Anchor> anchor,
+                                                         const std::string& where);
   ~Catalogue() override;
   Catalogue(const Catalogue&) = delete;
   Catalogue& operator=(const Catalogue&) = delete;
@@ -57,9 +72,16 @@ class Catalogue : public LogReader {
   std::string head_hash() const;
 
  private:
-  struct Impl;
-  explicit Catalogue(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  Catalogue(std::unique_ptr<KvStore> store, std::unique_ptr<Anchor> anchor, std::string where);
+  absl::Status VerifyChain();
+
+  std::unique_ptr<KvStore> store_;
+  std::unique_ptr<Anchor> anchor_;
+  std::string where_;
+  mutable std::mutex mutex_;  // seq_, hash_
+  uint64_t seq_ = 0;
+  std::string hash_ = std::string(32, '\0');
+  std::atomic<uint64_t> log_size_{0};
 };
 
 }  // namespace assay
