@@ -9,6 +9,7 @@
 
 #include "openssl/rand.h"
 #include "server/core/unit_document.h"
+#include "server/engine/batch.h"
 #include "server/engine/sealer.h"
 #include "server/engine/suite_cache.h"
 #include "server/engine/vetting.h"
@@ -157,12 +158,13 @@ Outcome Engine::Execute(Command command) {
 
 void Engine::RunBatch(const std::vector<Pending*>& batch) {
   std::unique_lock<std::shared_mutex> lock(state_mutex_);
-  std::vector<Row> rows;
-  for (Pending* p : batch) {
-    p->outcome = Apply(state_, *p->command, now());
-    rows.insert(rows.end(), p->outcome.rows.begin(), p->outcome.rows.end());
-  }
-  if (const absl::Status status = catalogue_->Commit(rows); !status.ok()) options_.fatal(status);
+  std::vector<const Command*> commands;
+  std::vector<Outcome> outcomes;
+  for (const Pending* p : batch) commands.push_back(p->command);
+  const absl::Status status = ApplyAndCommit(
+      state_, *catalogue_, commands, [this] { return now(); }, &outcomes);
+  if (!status.ok()) options_.fatal(status);
+  for (size_t i = 0; i < batch.size(); ++i) batch[i]->outcome = std::move(outcomes[i]);
 }
 
 void Engine::Perform(const Effects& effects) {

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <chrono>
 
+#include "server/engine/seal_command.h"
 #include "server/engine/seal_inputs.h"
 #include "storage/base/digest.h"
 #include "storage/base/killpoint.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "storage/report/positions.h"
-#include "storage/seal/receipt.h"
 
 namespace assay {
 namespace {
@@ -30,8 +30,6 @@ absl::Status PutArrays(const std::string& head, const PositionArrays& arrays, Bl
 }
 
 constexpr std::chrono::milliseconds kDiskRetry{1000};
-
-std::string HashText(const DigestBytes& hash) { return std::string(hash.begin(), hash.end()); }
 
 }  // namespace
 
@@ -156,37 +154,22 @@ absl::Status Sealer::SealCandidate(const std::string& run, size_t candidate) {
   }
   ASSAY_RETURN_IF_ERROR(PutBlob(blobs, report_bytes).status());
   AssayKillPoint("seal:report_stored");
-  ASSAY_ASSIGN_OR_RETURN(done.report.execution_sha256, PutBlob(blobs, execution));
+  ASSAY_RETURN_IF_ERROR(PutBlob(blobs, execution).status());
 
-  SealRequest request;
-  request.report = report_bytes;
-  request.execution = execution;
-  ASSAY_ASSIGN_OR_RETURN(request.inputs, InputsOfReport(report));
-  request.log_origin = engine_->options().log_origin;
-  request.previous_checkpoint = engine_->Read([](const State& s) { return s.meta.checkpoint; });
-  ASSAY_ASSIGN_OR_RETURN(const SealedBundle bundle,
-                         SealReport(request, engine_->signer(), engine_->catalogue()));
-  ASSAY_ASSIGN_OR_RETURN(done.receipt.receipt_sha256, PutBlob(blobs, bundle.receipt));
+  SealContent content;
+  content.run = &rows.run;
+  content.candidate = candidate;
+  content.report = report_bytes;
+  content.execution = execution;
+  ASSAY_ASSIGN_OR_RETURN(content.inputs, InputsOfReport(report));
+  content.arrays = std::move(done.report.arrays);
+  content.log_origin = engine_->options().log_origin;
+  content.previous_checkpoint = engine_->Read([](const State& s) { return s.meta.checkpoint; });
+  ASSAY_ASSIGN_OR_RETURN(SealCommand command,
+                         MakeSealCommand(content, engine_->signer(), engine_->catalogue()));
+  ASSAY_RETURN_IF_ERROR(PutBlob(blobs, command.receipt).status());
   AssayKillPoint("seal:receipt_stored");
-
-  done.report.report_bytes = report_bytes.size();
-  done.report.execution_bytes = execution.size();
-  done.report.receipt = bundle.receipt_id;
-  done.report.run = run;
-  done.report.label = rows.run.candidates[candidate].label;
-  done.report.create_ms = rows.run.seal_ms;
-  done.report.fingerprint = rows.run.candidates[candidate].fingerprint;
-  done.receipt.id = bundle.receipt_id;
-  done.receipt.receipt_bytes = bundle.receipt.size();
-  done.receipt.report = done.report.id;
-  done.receipt.leaf_index = bundle.append.leaf_index;
-  done.receipt.key_id = engine_->signer().key_id();
-  done.receipt.create_ms = rows.run.seal_ms;
-  for (const LogNode& node : bundle.append.nodes)
-    done.nodes.push_back({node.level, node.index, HashText(node.hash)});
-  done.log_size = bundle.append.new_size;
-  done.checkpoint = bundle.checkpoint;
-  const absl::Status status = engine_->Execute({"coordinator", done}).status;
+  const absl::Status status = engine_->Execute({"coordinator", std::move(command.done)}).status;
   AssayKillPoint("seal:committed");
   return status;
 }
