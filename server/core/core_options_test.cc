@@ -310,24 +310,35 @@ TEST(CoreBackendChoice, AWorkerThatHasItTakesTheRun) {
   }
 }
 
-// A unit whose input is damaged goes back until the input is made again.
-TEST(CoreDamage, ALostHiddenFileIsCapturedAgain) {
+// A run of a model whose replay unit has just been leased.
+class CoreLeasedReplay : public testing::Test {
+ protected:
+  CoreLeasedReplay() {
+    RunRow spec = w.Spec("r1", model, {model});
+    spec.repeat_sentinels = false;
+    run = w.Create(spec);
+    SyncAnswer answer = w.Sync(worker);
+    while (w.state.units.at(answer.start.at(0).unit).kind != UnitKind::kReplay)
+      answer = w.Sync(worker, {w.Good(answer.start[0])});
+    replay = answer.start[0];
+  }
+
   World w;
-  const std::string model = w.AddModel("ref");
-  RunRow spec = w.Spec("r1", model, {model});
-  spec.repeat_sentinels = false;
-  const std::string run = w.Create(spec);
   const FakeWorker worker;
-  SyncAnswer answer = w.Sync(worker);
-  while (w.state.units.at(answer.start.at(0).unit).kind != UnitKind::kReplay)
-    answer = w.Sync(worker, {w.Good(answer.start[0])});
-  const UnitRow unit = w.state.units.at(answer.start[0].unit);
+  const std::string model = w.AddModel("ref");
+  std::string run;
+  Grant replay;
+};
+
+// A unit whose input is damaged goes back until the input is made again.
+TEST_F(CoreLeasedReplay, ALostHiddenFileIsCapturedAgain) {
+  const UnitRow unit = w.state.units.at(replay.unit);
   const std::string capture = w.state.runs.at(run).reference.capture;
   const int64_t index = unit.contexts.at(0);
   const std::string blob = w.state.files.at(capture)[0].at(index).sha256;
   EXPECT_EQ(BlobsOfUnit(w.state, unit).count(blob), 1u);
 
-  LeaseResult failed = World::Bad(answer.start[0], "DOWNLOAD_CORRUPT", true);
+  LeaseResult failed = World::Bad(replay, "DOWNLOAD_CORRUPT", true);
   failed.damaged = {blob};
   w.Sync(worker, {failed}, {}, 0);
   EXPECT_EQ(w.state.units.at(unit.id).state, UnitState::kBlocked);
@@ -347,19 +358,10 @@ TEST(CoreDamage, ALostHiddenFileIsCapturedAgain) {
   EXPECT_EQ(again.files.at(capture)[0].count(index), 1u);
 }
 
-TEST(CoreDamage, ALostHeadIsExtractedAgain) {
-  World w;
-  const std::string model = w.AddModel("ref");
-  RunRow spec = w.Spec("r1", model, {model});
-  spec.repeat_sentinels = false;
-  const std::string run = w.Create(spec);
-  const FakeWorker worker;
-  SyncAnswer answer = w.Sync(worker);
-  while (w.state.units.at(answer.start.at(0).unit).kind != UnitKind::kReplay)
-    answer = w.Sync(worker, {w.Good(answer.start[0])});
-  LeaseResult failed = World::Bad(answer.start[0], "DOWNLOAD_CORRUPT", true);
+TEST_F(CoreLeasedReplay, ALostHeadIsExtractedAgain) {
+  LeaseResult failed = World::Bad(replay, "DOWNLOAD_CORRUPT", true);
   failed.damaged = {Sha256Hex("headfile" + model)};
-  answer = w.Sync(worker, {failed});  // no replay without the head
+  const SyncAnswer answer = w.Sync(worker, {failed});  // no replay without the head
   ASSERT_EQ(answer.start.size(), 1u);
   EXPECT_EQ(w.state.units.at(answer.start[0].unit).kind, UnitKind::kPrepare);
   w.Sync(worker, {w.Good(answer.start[0])}, {}, 0);
