@@ -18,6 +18,8 @@ namespace assay {
 namespace {
 
 constexpr size_t kSlotBytes = 256;
+constexpr uint64_t kAnchorBytesMax = 1 << 16;
+constexpr const char* kTagOfAny = "assay-anchor/";
 constexpr const char* kTag = "assay-anchor/1";
 
 std::string SlotText(const AnchorValue& value) {
@@ -72,9 +74,39 @@ class DiskAnchorFile : public AnchorFile {
   int fd_;
 };
 
+// The newest of the slots that can be read.
+absl::StatusOr<std::optional<AnchorValue>> Newest(std::string bytes, const std::string& path) {
+  std::optional<AnchorValue> newest;
+  if (bytes.empty()) return newest;
+  bytes.resize(2 * kSlotBytes, '\0');
+  for (size_t at = 0; at < bytes.size(); at += kSlotBytes) {
+    const std::string slot = bytes.substr(at, kSlotBytes);
+    const auto value = ParseSlot(slot);
+    if (value && (!newest || value->seq > newest->seq)) newest = value;
+    if (!value && slot.rfind(kTagOfAny, 0) == 0 && slot.rfind(std::string(kTag) + " ", 0) != 0) {
+      return PreconditionError("STORE_VERSION",
+                               path + ": the anchor was written by a newer build; use that one");
+    }
+  }
+  if (!newest) {
+    return DataLossError("STORE_DAMAGED",
+                         path +
+                             ": neither slot of the anchor can be read; restore the data folder "
+                             "from a backup");
+  }
+  return newest;
+}
+
 }  // namespace
 
+absl::StatusOr<std::optional<AnchorValue>> Anchor::Read(const std::string& path) {
+  if (!FileExists(path)) return std::nullopt;
+  ASSAY_ASSIGN_OR_RETURN(std::string bytes, ReadFile(path, kAnchorBytesMax));
+  return Newest(std::move(bytes), path);
+}
+
 absl::StatusOr<std::unique_ptr<Anchor>> Anchor::Open(const std::string& path) {
+  ASSAY_RETURN_IF_ERROR(Read(path).status());
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
   if (fd < 0) return ErrnoError(errno, "opening " + path);
   return Over(std::make_unique<DiskAnchorFile>(path, fd), path);
@@ -84,18 +116,7 @@ absl::StatusOr<std::unique_ptr<Anchor>> Anchor::Over(std::unique_ptr<AnchorFile>
                                                      const std::string& path) {
   std::unique_ptr<Anchor> anchor(new Anchor(std::move(file)));
   ASSAY_ASSIGN_OR_RETURN(std::string bytes, anchor->file_->Read());
-  if (bytes.empty()) return anchor;
-  bytes.resize(2 * kSlotBytes, '\0');
-  for (size_t slot = 0; slot < 2; ++slot) {
-    const auto value = ParseSlot(bytes.substr(slot * kSlotBytes, kSlotBytes));
-    if (value && (!anchor->value_ || value->seq > anchor->value_->seq)) anchor->value_ = value;
-  }
-  if (!anchor->value_) {
-    return DataLossError("STORE_DAMAGED",
-                         path +
-                             ": neither slot of the anchor can be read; restore the data folder "
-                             "from a backup");
-  }
+  ASSAY_ASSIGN_OR_RETURN(anchor->value_, Newest(std::move(bytes), path));
   return anchor;
 }
 

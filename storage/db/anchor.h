@@ -36,7 +36,10 @@ class AnchorFile {
 // Not thread-safe.
 class Anchor {
  public:
-  // Opens or makes the file. STORE_DAMAGED when it exists and no slot is readable.
+  // The newest readable slot of the file; nothing when there is no file, or an empty one. Changes
+  // nothing. STORE_DAMAGED when no slot is readable, STORE_VERSION for one of a newer build.
+  static absl::StatusOr<std::optional<AnchorValue>> Read(const std::string& path);
+  // Opens or makes the file. Errors as Read.
   static absl::StatusOr<std::unique_ptr<Anchor>> Open(const std::string& path);
   // Likewise over `file`, called `path` in messages.
   static absl::StatusOr<std::unique_ptr<Anchor>> Over(std::unique_ptr<AnchorFile> file,

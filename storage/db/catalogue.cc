@@ -5,10 +5,12 @@
 #include <span>
 #include <utility>
 
+#include "storage/base/files.h"
 #include "storage/base/killpoint.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "storage/db/chain.h"
+#include "storage/db/chain_walk.h"
 
 namespace assay {
 namespace {
@@ -32,57 +34,48 @@ Catalogue::Catalogue(std::unique_ptr<KvStore> store, std::unique_ptr<Anchor> anc
     : store_(std::move(store)), anchor_(std::move(anchor)), where_(std::move(where)) {}
 Catalogue::~Catalogue() = default;
 
-absl::Status Catalogue::VerifyChain() {
-  std::string anchored_hash;
-  const auto anchored = anchor_->value();
+std::string AnchorPath(const CatalogueOptions& options) {
+  return options.anchor_path.empty() ? JoinPath(options.dir, "anchor") : options.anchor_path;
+}
+
+absl::Status Catalogue::VerifyChain(bool repair) {
+  ChainWalk walk(where_, anchor_->value());
   ASSAY_RETURN_IF_ERROR(store_->Scan(
       kChainTable, "", "", [&](std::string_view, std::string_view value) -> absl::StatusOr<bool> {
-        ASSAY_ASSIGN_OR_RETURN(const ChainLink link,
-                               DecodeLink(value, where_ + ": link " + std::to_string(seq_ + 1)));
-        ASSAY_RETURN_IF_ERROR(Annotate(CheckLink(link, seq_, hash_), where_));
-        seq_ = link.seq;
-        hash_ = link.hash;
-        if (anchored && seq_ == anchored->seq) anchored_hash = HexText(hash_);
+        ASSAY_RETURN_IF_ERROR(walk.Next(value));
         return true;
       }));
-  if (!anchored) {
-    if (seq_ <= 1) return absl::OkStatus();  // a crash before the very first anchor
-    return DataLossError("STORE_DAMAGED",
-                         where_ + ": the anchor file is gone but the catalogue has " +
-                             std::to_string(seq_) + " batches; restore the anchor from a backup");
-  }
-  if (anchored->seq > seq_) {
-    return DataLossError("STORE_DAMAGED",
-                         where_ + ": the catalogue ends with batch " + std::to_string(seq_) +
-                             " but " + std::to_string(anchored->seq) +
-                             " were acknowledged; batches " + std::to_string(seq_ + 1) + " to " +
-                             std::to_string(anchored->seq) +
-                             " are lost. Restore the data folder from a backup");
-  }
-  if (anchored_hash != anchored->hash_hex) {
-    return DataLossError(
-        "STORE_DAMAGED",
-        where_ + ": batch " + std::to_string(anchored->seq) +
-            " is not the one the anchor file names; the catalogue and the anchor do "
-            "not belong together. Restore both from one backup");
-  }
-  return absl::OkStatus();
+  seq_ = walk.seq();
+  hash_ = walk.hash();
+  const AnchorVerdict verdict = walk.Finish();
+  const bool can_make =
+      verdict.state == AnchorState::kMissing || verdict.state == AnchorState::kBehind;
+  if (repair && can_make) return anchor_->Write({seq_, HexText(hash_)});
+  return verdict.status;
+}
+
+// Of a catalogue whose meta row cannot be read, the size comes with the row that replaces it.
+absl::Status Catalogue::ReadLogSize(bool repair) {
+  const RowKey key = KeyOf(MetaRow{});
+  ASSAY_ASSIGN_OR_RETURN(const auto value, store_->Get(TableOf(key.family), key.key));
+  if (!value) return absl::OkStatus();
+  absl::StatusOr<Row> row = DecodeRow(*value, where_ + ": the meta row");
+  if (const auto* meta = row.ok() ? std::get_if<MetaRow>(&*row) : nullptr)
+    log_size_ = meta->log_size;
+  return repair ? absl::OkStatus() : row.status();
 }
 
 absl::StatusOr<std::unique_ptr<Catalogue>> Catalogue::Open(std::unique_ptr<KvStore> store,
                                                            std::unique_ptr<Anchor> anchor,
-                                                           const std::string& where) {
+                                                           const std::string& where, bool repair) {
   std::unique_ptr<Catalogue> catalogue(new Catalogue(std::move(store), std::move(anchor), where));
-  ASSAY_RETURN_IF_ERROR(catalogue->VerifyChain());
-  // Log size comes with the meta row.
-  ASSAY_RETURN_IF_ERROR(catalogue->LoadAll([&](Row row) {
-    if (const auto* meta = std::get_if<MetaRow>(&row)) catalogue->log_size_ = meta->log_size;
-  }));
+  ASSAY_RETURN_IF_ERROR(catalogue->VerifyChain(repair));
+  ASSAY_RETURN_IF_ERROR(catalogue->ReadLogSize(repair));
   return catalogue;
 }
 
-absl::Status Catalogue::Commit(const std::vector<Row>& rows) {
-  if (rows.empty()) return absl::OkStatus();
+absl::Status Catalogue::Commit(const std::vector<Row>& rows, const std::vector<Row>& removed) {
+  if (rows.empty() && removed.empty()) return absl::OkStatus();
   std::vector<KvPut> puts;
   puts.reserve(rows.size() + 1);
   BatchDigest digest;
@@ -95,12 +88,17 @@ absl::Status Catalogue::Commit(const std::vector<Row>& rows) {
                            "a row of " + std::to_string(value.size()) + " bytes is too large");
     }
     digest.Add(key.key, value);
-    puts.push_back({TableOf(key.family), std::move(key.key), std::move(value)});
+    puts.push_back({TableOf(key.family), std::move(key.key), std::move(value), false});
     if (const auto* meta = std::get_if<MetaRow>(&row)) log_size = meta->log_size;
+  }
+  for (const Row& row : removed) {
+    RowKey key = KeyOf(row);
+    digest.AddRemoval(key.key);
+    puts.push_back({TableOf(key.family), std::move(key.key), "", true});
   }
   std::lock_guard<std::mutex> lock(mutex_);
   const ChainLink link = NextLink(seq_, hash_, digest.Finish());
-  puts.push_back({kChainTable, BigEndian64(link.seq), EncodeLink(link)});
+  puts.push_back({kChainTable, BigEndian64(link.seq), EncodeLink(link), false});
   AssayKillPoint("db:before_commit");
   ASSAY_RETURN_IF_ERROR(
       Annotate(store_->Write(puts), "committing batch " + std::to_string(link.seq)));
@@ -134,6 +132,29 @@ absl::Status Catalogue::LoadAll(const std::function<void(Row)>& sink) const {
   }
   return absl::OkStatus();
 }
+
+absl::Status Catalogue::ForEachValue(const std::function<void(std::string_view)>& sink) const {
+  for (size_t table = 0; table < kChainTable; ++table) {
+    ASSAY_RETURN_IF_ERROR(store_->Scan(
+        table, "", "", [&](std::string_view, std::string_view value) -> absl::StatusOr<bool> {
+          sink(value);
+          return true;
+        }));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CatalogueMark> Catalogue::Checkpoint(const std::string& dest) const {
+  ASSAY_RETURN_IF_ERROR(EnsureDirectory(dest, 0750));
+  std::lock_guard<std::mutex> lock(mutex_);
+  ASSAY_RETURN_IF_ERROR(store_->Checkpoint(JoinPath(dest, "db")));
+  const CatalogueMark mark{seq_, HexText(hash_), log_size_};
+  ASSAY_ASSIGN_OR_RETURN(const auto anchor, Anchor::Open(JoinPath(dest, "anchor")));
+  if (mark.seq > 0) ASSAY_RETURN_IF_ERROR(anchor->Write({mark.seq, mark.hash_hex}));
+  return mark;
+}
+
+absl::Status Catalogue::MakeAnew(Family family) { return store_->MakeAnew(TableOf(family)); }
 
 absl::StatusOr<std::vector<EventRow>> Catalogue::Events(std::string_view run, uint64_t after,
                                                         size_t limit) const {

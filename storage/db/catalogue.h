@@ -34,6 +34,17 @@ inline constexpr size_t kCatalogueTables = kFamilies + 1;
 struct CatalogueOptions {
   std::string dir;          // made when missing: LOCK, anchor, db/
   std::string anchor_path;  // "" = dir/anchor; better on another file system
+  // For repair alone: an anchor that is missing or behind is made from the chain, and rows are
+  // written without reading those that lie there.
+  bool repair = false;
+};
+std::string AnchorPath(const CatalogueOptions& options);
+
+// Where a checkpoint was taken.
+struct CatalogueMark {
+  uint64_t seq = 0;
+  std::string hash_hex;
+  uint64_t log_size = 0;
 };
 
 // One writer; readers may run beside it.
@@ -46,19 +57,30 @@ class Catalogue : public LogReader {
   // STORE_VERSION; the store's errors.
   static absl::StatusOr<std::unique_ptr<Catalogue>> Open(std::unique_ptr<KvStore> store,
                                                          std::unique_ptr<Anchor> anchor,
-                                                         const std::string& where);
+                                                         const std::string& where,
+                                                         bool repair = false);
   ~Catalogue() override;
   Catalogue(const Catalogue&) = delete;
   Catalogue& operator=(const Catalogue&) = delete;
 
-  // Puts every row (a later row with the same key wins) in one atomic batch; durable when it
-  // returns. After an error the object may not be used: what is on disk is known only after opening
-  // again. STORE_WRITE_FAILED, DISK_FULL. Kill points "db:before_commit", "db:committed",
-  // "db:anchored".
-  absl::Status Commit(const std::vector<Row>& rows);
+  // Puts every row (a later row with the same key wins) and removes those with the keys of
+  // `removed` in one atomic batch; durable when it returns. After an error the object may not be
+  // used: what is on disk is known only after opening again. STORE_WRITE_FAILED, DISK_FULL. Kill
+  // points "db:before_commit", "db:committed", "db:anchored".
+  absl::Status Commit(const std::vector<Row>& rows, const std::vector<Row>& removed = {});
 
   // Calls `sink` for every row but events, evidence and log nodes. Stops at the first error.
   absl::Status LoadAll(const std::function<void(Row)>& sink) const;
+
+  // Calls `sink` for the stored bytes of every row of every family. Stops at the first error.
+  absl::Status ForEachValue(const std::function<void(std::string_view)>& sink) const;
+
+  // A consistent copy in the folder `dest` as a catalogue of its own with anchor. Commits wait
+  // meanwhile. Files are hard links where the file system allows them.
+  absl::StatusOr<CatalogueMark> Checkpoint(const std::string& dest) const;
+
+  // For repair alone: empties a family whose rows can be made again from others.
+  absl::Status MakeAnew(Family family);
 
   // Stored events of a run with revision > `after`, oldest first, at most `limit`.
   absl::StatusOr<std::vector<EventRow>> Events(std::string_view run, uint64_t after,
@@ -73,7 +95,8 @@ class Catalogue : public LogReader {
 
  private:
   Catalogue(std::unique_ptr<KvStore> store, std::unique_ptr<Anchor> anchor, std::string where);
-  absl::Status VerifyChain();
+  absl::Status VerifyChain(bool repair);
+  absl::Status ReadLogSize(bool repair);
 
   std::unique_ptr<KvStore> store_;
   std::unique_ptr<Anchor> anchor_;

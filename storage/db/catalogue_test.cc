@@ -9,6 +9,8 @@
 
 #include "storage/base/files.h"
 #include "storage/base/status.h"
+#include "storage/db/chain.h"
+#include "storage/db/inspect.h"
 
 namespace assay {
 namespace {
@@ -182,6 +184,113 @@ TEST(CatalogueDamage, AWriteThatWasNeverAcknowledgedMayBeTorn) {
   const auto catalogue = OpenOk(dir);
   ASSERT_NE(catalogue, nullptr);
   EXPECT_EQ(CountRows(*catalogue), kBatches);
+}
+
+TEST(CatalogueDamage, AnOldAnchorIsRefused) {
+  const std::string dir = TempDir();
+  OpenOk(dir)->Commit({Model(0)}).IgnoreError();
+  const std::string old = ReadFile(dir + "/anchor", 4096).value();
+  {
+    const auto catalogue = OpenOk(dir);
+    ASSERT_TRUE(catalogue->Commit({Model(1)}).ok());
+  }
+  for (int i = 2; i < 4; ++i) ASSERT_TRUE(OpenOk(dir)->Commit({Model(i)}).ok());
+  ASSERT_TRUE(WriteFile(dir + "/anchor", old).ok());
+  EXPECT_EQ(ReasonOfOpen(dir), "STORE_DAMAGED");
+}
+
+// A crash between a commit and its anchor leaves one batch that the anchor does not name.
+TEST(CatalogueDamage, AnAnchorOneBatchBehindIsACrash) {
+  const std::string dir = TempDir();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(OpenOk(dir)->Commit({Model(i)}).ok());
+  const std::string before = ReadFile(dir + "/anchor", 4096).value();
+  ASSERT_TRUE(OpenOk(dir)->Commit({Model(3)}).ok());
+  ASSERT_TRUE(WriteFile(dir + "/anchor", before).ok());
+  EXPECT_NE(OpenOk(dir), nullptr);
+}
+
+TEST(CatalogueDamage, WhatANewerBuildHasWrittenIsRefusedByName) {
+  const std::string dir = MakeStore();
+  std::string anchor = ReadFile(dir + "/anchor", 4096).value();
+  for (size_t at = anchor.find("/1 "); at != std::string::npos; at = anchor.find("/1 ", at))
+    anchor[at + 1] = '2';
+  ASSERT_TRUE(WriteFile(dir + "/anchor", anchor).ok());
+  EXPECT_EQ(ReasonOfOpen(dir), "STORE_VERSION");
+  std::string link = EncodeLink(NextLink(0, std::string(32, '\0'), std::string(32, 'm')));
+  link[4] = 2;
+  EXPECT_EQ(ReasonOf(DecodeLink(link, "x").status()), "STORE_VERSION");
+}
+
+TEST(Catalogue, RemovedRowsAreGoneAndPartOfTheChain) {
+  const std::string dir = TempDir();
+  std::string without;
+  {
+    const auto catalogue = OpenOk(dir);
+    ASSERT_TRUE(catalogue->Commit({Model(0), Model(1)}).ok());
+    ASSERT_TRUE(catalogue->Commit({Model(2)}, {Model(0)}).ok());
+    without = catalogue->head_hash();
+  }
+  const auto catalogue = OpenOk(dir);
+  EXPECT_EQ(CountRows(*catalogue), 2);
+  EXPECT_EQ(catalogue->head_hash(), without);
+  const std::string other = TempDir();
+  const auto second = OpenOk(other);
+  ASSERT_TRUE(second->Commit({Model(0), Model(1)}).ok());
+  ASSERT_TRUE(second->Commit({Model(2)}).ok());
+  EXPECT_NE(second->head_hash(), without);
+}
+
+TEST(Catalogue, ACheckpointIsACatalogueOfThatMoment) {
+  const std::string dir = MakeStore(), copy = TempDir() + "/copy";
+  const auto catalogue = OpenOk(dir);
+  const CatalogueMark mark = catalogue->Checkpoint(copy).value();
+  EXPECT_EQ(mark.seq, static_cast<uint64_t>(kBatches));
+  ASSERT_TRUE(catalogue->Commit({Model(kBatches)}).ok());
+  const auto other = OpenOk(copy);
+  ASSERT_NE(other, nullptr);
+  EXPECT_EQ(CountRows(*other), kBatches);
+  EXPECT_TRUE(other->Commit({Model(-1)}).ok());
+  EXPECT_EQ(CountRows(*catalogue), kBatches + 1);
+}
+
+// What fsck is told about each kind of damage.
+TEST(Inspect, NamesWhatIsDamaged) {
+  using Part = CatalogueFinding::Part;
+  const std::string dir = MakeStore();
+  int rows = 0;
+  const auto inspect = [&] {
+    rows = 0;
+    return InspectCatalogue({dir, ""}, [&](const Row&) { ++rows; }).value();
+  };
+  EXPECT_TRUE(inspect().findings.empty());
+  EXPECT_EQ(rows, kBatches);
+  EXPECT_EQ(inspect().seq, static_cast<uint64_t>(kBatches));
+  const std::string log = LiveLog(dir), whole = ReadFile(log, 1 << 30).value();
+  std::string bytes = whole;
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  Overwrite(log, bytes);
+  auto found = inspect().findings;
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].part, Part::kDatabase);
+  EXPECT_EQ(found[1].part, Part::kChain);
+  EXPECT_EQ(ReadFile(log, 1 << 30).value(), bytes) << "fsck has changed the log";
+  Overwrite(log, whole.substr(0, whole.size() / 2));
+  found = inspect().findings;
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].anchor, AnchorState::kAhead);
+  EXPECT_NE(found[0].what.find("200 were acknowledged"), std::string::npos);
+  Overwrite(log, whole);
+  ASSERT_TRUE(WriteFile(dir + "/anchor", std::string(512, 'x')).ok());
+  found = inspect().findings;
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].part, Part::kAnchor);
+  ASSERT_EQ(::unlink((dir + "/anchor").c_str()), 0);
+  found = inspect().findings;
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].anchor, AnchorState::kMissing);
+  EXPECT_FALSE(FileExists(dir + "/anchor"));
+  EXPECT_NE(Catalogue::Open({dir, "", /*repair=*/true}).value(), nullptr);
+  EXPECT_TRUE(inspect().findings.empty());
 }
 
 class CatalogueCrash : public testing::TestWithParam<const char*> {};

@@ -34,6 +34,12 @@ void BatchDigest::Add(std::string_view key, std::string_view value) {
   hash_.Update(value);
 }
 
+void BatchDigest::AddRemoval(std::string_view key) {
+  hash_.Update(BigEndian64(key.size()));
+  hash_.Update(key);
+  hash_.Update(BigEndian64(UINT64_MAX));
+}
+
 std::string BatchDigest::Finish() {
   const DigestBytes digest = hash_.Finish();
   return std::string(digest.begin(), digest.end());
@@ -57,6 +63,11 @@ absl::StatusOr<ChainLink> DecodeLink(std::string_view bytes, std::string_view wh
   constexpr size_t kHeader = 9;
   store::v1::ChainLink message;
   bool good = bytes.size() >= kHeader && bytes.substr(0, 4) == "AsLk";
+  if (good && static_cast<uint8_t>(bytes[4]) > kRowFormatVersion) {
+    return PreconditionError("STORE_VERSION", std::string(where) +
+                                                  " of the batch chain was written by a newer "
+                                                  "build; use that one");
+  }
   if (good) {
     uint32_t crc = 0;
     for (size_t i = 8; i >= 5; --i) crc = (crc << 8) | static_cast<uint8_t>(bytes[i]);

@@ -26,13 +26,16 @@ ChainLink NextLink(uint64_t last_seq, const std::string& last_hash,
 class BatchDigest {
  public:
   void Add(std::string_view key, std::string_view value);
+  // A removed key counts as one with a value of 2^64 - 1 bytes, which no row has.
+  void AddRemoval(std::string_view key);
   std::string Finish();  // 32 bytes
 
  private:
   Sha256 hash_;
 };
 
-// Stored form of a link, with CRC. Decode: STORE_DAMAGED.
+// Stored form of a link: "AsLk", format version, CRC-32C, message. Decode: STORE_DAMAGED,
+// STORE_VERSION.
 std::string EncodeLink(const ChainLink& link);
 absl::StatusOr<ChainLink> DecodeLink(std::string_view bytes, std::string_view where);
 

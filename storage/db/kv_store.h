@@ -13,12 +13,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "storage/base/status.h"
 
 namespace assay {
 
 struct KvPut {
   size_t table = 0;
   std::string key, value;
+  bool remove = false;  // the key goes; `value` is empty
 };
 
 // One writer; readers may run beside it.
@@ -36,6 +38,14 @@ class KvStore {
   using Sink = std::function<absl::StatusOr<bool>(std::string_view key, std::string_view value)>;
   virtual absl::Status Scan(size_t table, std::string_view first, std::string_view end,
                             const Sink& sink) const = 0;
+  // A consistent copy of everything in the folder `dest`, which must not exist.
+  virtual absl::Status Checkpoint(const std::string& dest) const {
+    return UnavailableError("STORE_FAILED", "this store makes no copies: " + dest);
+  }
+  // Empties a table, also one that cannot be read.
+  virtual absl::Status MakeAnew(size_t table) {
+    return UnavailableError("STORE_FAILED", "cannot empty table " + std::to_string(table));
+  }
 };
 
 }  // namespace assay

@@ -1,4 +1,4 @@
-// The catalogue over RocksDB.
+#include "storage/db/rocks_store.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -10,6 +10,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/options.h"
 #include "rocksdb/table.h"
+#include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/write_batch.h"
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
@@ -27,6 +28,13 @@ constexpr size_t kMemtableBytes = size_t{16} << 20;
 constexpr size_t kBlockCacheBytes = size_t{32} << 20;
 constexpr uint64_t kWalBytesMax = uint64_t{64} << 20;
 constexpr int kOpenFilesMax = 256;
+
+// Swallows RocksDB's own log, which would be written into a folder that is only read.
+class NoLog : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char*, va_list) override {}
+};
 
 absl::Status FromRocks(const rocksdb::Status& s, const std::string& what) {
   if (s.ok()) return absl::OkStatus();
@@ -94,23 +102,44 @@ class RocksStore : public KvStore {
   ~RocksStore() override {
     for (auto* table : tables_) db_->DestroyColumnFamilyHandle(table);
     if (db_) db_->Close();
+    db_.reset();
     ::close(lock_fd_);
   }
 
-  absl::Status Open() {
+  absl::Status Open(RocksAccess access) {
     const auto cache = rocksdb::NewLRUCache(kBlockCacheBytes);
     std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
     for (const char* name : kTableNames) descriptors.emplace_back(name, FamilyOptions(cache));
     rocksdb::DB* raw = nullptr;
     const std::string path = JoinPath(dir_, "db");
-    const auto status = rocksdb::DB::Open(StoreOptions(), path, descriptors, &tables_, &raw);
+    rocksdb::DBOptions options = StoreOptions();
+    rocksdb::Status status;
+    if (access == RocksAccess::kReadWrite) {
+      status = rocksdb::DB::Open(options, path, descriptors, &tables_, &raw);
+    } else {
+      options.create_if_missing = false;
+      options.create_missing_column_families = false;
+      options.info_log = std::make_shared<NoLog>();
+      if (access == RocksAccess::kReadOnlySkipDamage) {
+        options.wal_recovery_mode = rocksdb::WALRecoveryMode::kSkipAnyCorruptedRecords;
+        options.track_and_verify_wals_in_manifest = false;
+        options.paranoid_checks = false;
+      }
+      status = rocksdb::DB::OpenForReadOnly(options, path, descriptors, &tables_, &raw);
+    }
     db_.reset(raw);
     return FromRocks(status, "opening the catalogue " + path);
   }
 
   absl::Status Write(const std::vector<KvPut>& puts) override {
     rocksdb::WriteBatch batch(0, 0, /*protection_bytes_per_key=*/8, 0);
-    for (const KvPut& put : puts) batch.Put(tables_[put.table], put.key, put.value);
+    for (const KvPut& put : puts) {
+      if (put.remove) {
+        batch.Delete(tables_[put.table], put.key);
+      } else {
+        batch.Put(tables_[put.table], put.key, put.value);
+      }
+    }
     rocksdb::WriteOptions write;
     write.sync = true;
     return FromRocks(db_->Write(write, &batch), "writing in " + dir_);
@@ -141,6 +170,24 @@ class RocksStore : public KvStore {
                      "reading table " + std::string(kTableNames[table]) + " in " + dir_);
   }
 
+  absl::Status Checkpoint(const std::string& dest) const override {
+    const std::string what = "copying the catalogue to " + dest;
+    rocksdb::Checkpoint* raw = nullptr;
+    ASSAY_RETURN_IF_ERROR(FromRocks(rocksdb::Checkpoint::Create(db_.get(), &raw), what));
+    const std::unique_ptr<rocksdb::Checkpoint> checkpoint(raw);
+    return FromRocks(checkpoint->CreateCheckpoint(dest), what);
+  }
+
+  absl::Status MakeAnew(size_t table) override {
+    const std::string what = std::string("emptying table ") + kTableNames[table];
+    auto*& handle = tables_[table];
+    const rocksdb::ColumnFamilyOptions options = db_->GetOptions(handle);
+    ASSAY_RETURN_IF_ERROR(FromRocks(db_->DropColumnFamily(handle), what));
+    db_->DestroyColumnFamilyHandle(handle);
+    handle = nullptr;
+    return FromRocks(db_->CreateColumnFamily(options, kTableNames[table], &handle), what);
+  }
+
  private:
   std::string dir_;
   int lock_fd_;
@@ -150,15 +197,21 @@ class RocksStore : public KvStore {
 
 }  // namespace
 
+absl::StatusOr<std::unique_ptr<KvStore>> OpenRocks(const std::string& dir, RocksAccess access) {
+  ASSAY_ASSIGN_OR_RETURN(const int lock_fd, LockFolder(dir));
+  auto store = std::make_unique<RocksStore>(dir, lock_fd);
+  ASSAY_RETURN_IF_ERROR(store->Open(access));
+  return store;
+}
+
+const char* FamilyName(Family family) { return kTableNames[static_cast<size_t>(family)]; }
+
 absl::StatusOr<std::unique_ptr<Catalogue>> Catalogue::Open(const CatalogueOptions& options) {
   ASSAY_RETURN_IF_ERROR(EnsureDirectory(options.dir, 0750));
-  ASSAY_ASSIGN_OR_RETURN(const int lock_fd, LockFolder(options.dir));
-  auto store = std::make_unique<RocksStore>(options.dir, lock_fd);
-  const std::string anchor_path =
-      options.anchor_path.empty() ? JoinPath(options.dir, "anchor") : options.anchor_path;
-  ASSAY_ASSIGN_OR_RETURN(auto anchor, Anchor::Open(anchor_path));
-  ASSAY_RETURN_IF_ERROR(store->Open());
-  return Open(std::move(store), std::move(anchor), options.dir);
+  // The lock comes first: an anchor must not be read while another process moves it.
+  ASSAY_ASSIGN_OR_RETURN(auto store, OpenRocks(options.dir, RocksAccess::kReadWrite));
+  ASSAY_ASSIGN_OR_RETURN(auto anchor, Anchor::Open(AnchorPath(options)));
+  return Open(std::move(store), std::move(anchor), options.dir, options.repair);
 }
 
 }  // namespace assay
