@@ -51,7 +51,11 @@ absl::Status Catalogue::VerifyChain(bool repair) {
   const bool can_make =
       verdict.state == AnchorState::kMissing || verdict.state == AnchorState::kBehind;
   if (repair && can_make) return anchor_->Write({seq_, HexText(hash_)});
-  return verdict.status;
+  ASSAY_RETURN_IF_ERROR(verdict.status);
+  // A crash came between the last batch and its anchor. The anchor moves before anything else is
+  // committed: after two such crashes in a row it would be taken for an old copy.
+  const bool behind = seq_ > 0 && (!anchor_->value() || anchor_->value()->seq != seq_);
+  return behind ? anchor_->Write({seq_, HexText(hash_)}) : absl::OkStatus();
 }
 
 // Of a catalogue whose meta row cannot be read, the size comes with the row that replaces it.

@@ -65,7 +65,9 @@ void Coordinator::Boot() {
   if (status.ok()) status = (*catalogue)->LoadAll([this](Row row) { state_.Absorb(row); });
   if (!status.ok()) {
     world_->Trace([&] { return "coordinator: refuses to start: " + MessageOf(status); });
-    if (ReasonOf(status) != "STORE_DAMAGED" || !world_->disk.damaged())
+    const std::string reason = ReasonOf(status);
+    if (reason == "SIM_CRASH" || reason == "DISK_FULL") return Crash(reason);
+    if (reason != "STORE_DAMAGED" || !world_->disk.damaged())
       return world_->oracle.Fail("a sound store was refused: " + MessageOf(status));
     ++refused_damage_;
     world_->disk.Restore();

@@ -9,7 +9,8 @@
 namespace assay::sim {
 namespace {
 
-// Record: payload size and CRC-32C of the payload (4 bytes each, little endian), payload.
+// Record: payload size and CRC-32C of the payload (4 bytes each, little endian), payload: for each
+// change its table (plus the number of tables: the key goes), sizes and bytes of key and value.
 constexpr size_t kHeadBytes = 8;
 
 void AppendU32(std::string* out, size_t value) {
@@ -62,12 +63,21 @@ LogStore::LogStore(Disk* disk) : disk_(disk) {
   disk_->Truncate(kLogFile, end_);
 }
 
+void LogStore::Put(const KvPut& put) {
+  if (put.remove) {
+    tables_[put.table].erase(put.key);
+  } else {
+    tables_[put.table][put.key] = put.value;
+  }
+}
+
 bool LogStore::Replay(std::string_view payload) {
   while (!payload.empty()) {
     const auto table = TakeU32(&payload);
     auto key = TakeText(&payload), value = TakeText(&payload);
-    if (!table || *table >= kCatalogueTables || !key || !value) return false;
-    tables_[*table][*std::move(key)] = *std::move(value);
+    if (!table || *table >= 2 * kCatalogueTables || !key || !value) return false;
+    Put({*table % kCatalogueTables, *std::move(key), *std::move(value),
+         *table >= kCatalogueTables});
   }
   return true;
 }
@@ -76,7 +86,7 @@ absl::Status LogStore::Write(const std::vector<KvPut>& puts) {
   if (failed_) return InternalError("STORE_FAILED", "an earlier write failed");
   std::string payload;
   for (const KvPut& put : puts) {
-    AppendU32(&payload, put.table);
+    AppendU32(&payload, put.table + (put.remove ? kCatalogueTables : 0));
     AppendU32(&payload, put.key.size());
     payload += put.key;
     AppendU32(&payload, put.value.size());
@@ -91,7 +101,7 @@ absl::Status LogStore::Write(const std::vector<KvPut>& puts) {
   ASSAY_RETURN_IF_ERROR(disk_->Sync(kLogFile));
   failed_ = false;
   end_ += record.size();
-  for (const KvPut& put : puts) tables_[put.table][put.key] = put.value;
+  for (const KvPut& put : puts) Put(put);
   return absl::OkStatus();
 }
 

@@ -31,6 +31,7 @@ class LogStore : public KvStore {
   const Table& table(size_t i) const { return tables_[i]; }
 
  private:
+  void Put(const KvPut& put);
   bool Replay(std::string_view payload);
 
   Disk* disk_;
