@@ -10,6 +10,7 @@
 #include "storage/base/macros.h"
 #include "storage/base/out_folder.h"
 #include "storage/base/status.h"
+#include "storage/base/temporary_file.h"
 #include "storage/report/candidate_files.h"
 #include "storage/report/positions.h"
 #include "storage/report/report.h"
@@ -61,7 +62,10 @@ absl::Status CheckOutFolder(const std::string& out, const std::vector<std::strin
   ASSAY_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(out));
   for (const std::string& name : names) {
     const bool ours = name == kReplacedFolder ||
-                      std::find(kOutFiles.begin(), kOutFiles.end(), name) != kOutFiles.end() ||
+                      std::any_of(kOutFiles.begin(), kOutFiles.end(),
+                                  [&](std::string_view file) {
+                                    return name == file || IsTemporaryOf(name, file);
+                                  }) ||
                       std::find(labels.begin(), labels.end(), name) != labels.end();
     if (ours) continue;
     return InvalidError("OUT_NOT_EMPTY",

@@ -17,9 +17,10 @@
 namespace assay {
 
 // OK when `out` does not exist, or holds nothing but what a result with these labels consists of
-// and results that were replaced (kept_labels.h), so that a result is never mixed with anything
-// else; and when it can be written to. Asked before any work. OUT_NOT_EMPTY names the first foreign
-// entry, OUT_INVALID when it is no folder and cannot become one, FILE_DENIED.
+// and results that were replaced (kept_labels.h), or temporary files of those, so that a result is
+// never mixed with anything else; and when it can be written to. Asked before any work.
+// OUT_NOT_EMPTY names the first foreign entry, OUT_INVALID when it is no folder and cannot become
+// one, FILE_DENIED.
 absl::Status CheckOutFolder(const std::string& out, const std::vector<std::string>& labels);
 
 // report.json, execution.json, receipt.json and position arrays of one report under OUT/LABEL.

@@ -28,6 +28,11 @@ TEST_F(OutFolderTest, NewEmptyOrHoldingTheSameResult) {
   ASSERT_TRUE(EnsureDirectory(JoinPath(dir_, "a")).ok());
   ASSERT_TRUE(WriteFile(JoinPath(dir_, "summary.json"), "{}").ok());
   EXPECT_TRUE(CheckOutFolder(dir_, {"a"}).ok());
+  // What a command left that was killed while it wrote.
+  ASSERT_TRUE(WriteFile(JoinPath(dir_, "VERIFY.md.tmp.17.3"), "").ok());
+  EXPECT_TRUE(CheckOutFolder(dir_, {"a"}).ok());
+  ASSERT_TRUE(WriteFile(JoinPath(dir_, "other.md.tmp.17.3"), "").ok());
+  EXPECT_FALSE(CheckOutFolder(dir_, {"a"}).ok());
 }
 
 TEST_F(OutFolderTest, ForeignEntriesAreNamed) {

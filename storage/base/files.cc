@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <filesystem>
 
@@ -15,6 +14,7 @@
 #include "storage/base/macros.h"
 #include "storage/base/open_regular.h"
 #include "storage/base/status.h"
+#include "storage/base/temporary_file.h"
 
 namespace assay {
 namespace {
@@ -42,9 +42,7 @@ absl::Status WriteTemporary(const std::string& temp, std::string_view bytes, uns
 }
 
 absl::Status Replace(const std::string& path, std::string_view bytes, unsigned mode, bool sync) {
-  static std::atomic<uint64_t> serial{0};
-  const std::string temp =
-      path + ".tmp." + std::to_string(getpid()) + "." + std::to_string(serial++);
+  const std::string temp = TemporaryName(path);
   absl::Status status = WriteTemporary(temp, bytes, mode, sync);
   if (status.ok() && rename(temp.c_str(), path.c_str()) != 0) {
     status = ErrnoError(errno, "renaming " + temp + " to " + path);

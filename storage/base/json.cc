@@ -106,6 +106,12 @@ absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view name) {
     return InvalidError("JSON_INVALID",
                         where + ": starts with a byte-order mark; save it as plain UTF-8");
   }
+  // The lexer takes a NUL byte for the end of the text, whatever follows.
+  if (text.find('\0') != std::string_view::npos) {
+    return InvalidError("JSON_INVALID", where + ": holds a NUL byte, at byte " +
+                                            std::to_string(text.find('\0')) +
+                                            "; save it as plain UTF-8");
+  }
   StrictBuilder builder;
   if (!Json::sax_parse(text.begin(), text.end(), &builder)) {
     return InvalidError("JSON_INVALID", where + ": " + builder.failure());

@@ -3,7 +3,7 @@
 //
 // Documents keep key order (nlohmann::ordered_json). Reading refuses what two readers could
 // understand differently: duplicate keys, NaN and Infinity, invalid UTF-8, a byte-order mark,
-// trailing text, nesting beyond kJsonDepthMax.
+// a NUL byte, trailing text, nesting beyond kJsonDepthMax.
 
 #ifndef ASSAY_STORAGE_BASE_JSON_H_
 #define ASSAY_STORAGE_BASE_JSON_H_
@@ -29,8 +29,8 @@ absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view name);
 absl::StatusOr<Json> ReadJsonFile(const std::string& path, uint64_t max_bytes = kJsonBytesMax);
 
 // RFC 8785 (JCS): keys sorted by UTF-16 code units, ECMAScript numbers, no blanks.
-// JSON_NOT_CANONICAL for a non-finite number or an integer beyond 2^53, which JCS readers could not
-// hold.
+// JSON_NOT_CANONICAL for a non-finite number or an integer beyond 2^53 that is not what a double is
+// written as: JCS readers could not hold it.
 absl::StatusOr<std::string> CanonicalJson(const Json& value);
 
 // The layouts of CPython's json module with ensure_ascii (specs: qwen-suites 0.1).

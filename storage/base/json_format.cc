@@ -101,8 +101,16 @@ void AppendAsciiString(std::string& out, const std::string& text) {
   out += '"';
 }
 
+// `nearest` is the double next to the integer. Beyond 2^53 only what a double is written as:
+// so a canonical document with such a double can be read and written again.
+absl::Status AppendInteger(std::string& out, const std::string& digits, double nearest) {
+  if (std::fabs(nearest) >= 0x1p53 && EcmaScriptNumber(nearest) != digits)
+    return InvalidError("JSON_NOT_CANONICAL", "integer " + digits + " is beyond 2^53");
+  out += digits;
+  return absl::OkStatus();
+}
+
 absl::Status AppendCanonical(std::string& out, const Json& value) {
-  constexpr int64_t kIntegerMax = int64_t{1} << 53;
   if (value.is_object()) {
     std::vector<std::pair<std::u16string, const Json*>> members;
     std::vector<std::string> names;
@@ -142,18 +150,10 @@ absl::Status AppendCanonical(std::string& out, const Json& value) {
     out += EcmaScriptNumber(number);
   } else if (value.is_number_unsigned()) {
     const uint64_t number = value.get<uint64_t>();
-    if (number > static_cast<uint64_t>(kIntegerMax)) {
-      return InvalidError("JSON_NOT_CANONICAL",
-                          "integer " + std::to_string(number) + " is beyond 2^53");
-    }
-    out += std::to_string(number);
+    return AppendInteger(out, std::to_string(number), static_cast<double>(number));
   } else if (value.is_number_integer()) {
     const int64_t number = value.get<int64_t>();
-    if (number > kIntegerMax || number < -kIntegerMax) {
-      return InvalidError("JSON_NOT_CANONICAL",
-                          "integer " + std::to_string(number) + " is beyond 2^53");
-    }
-    out += std::to_string(number);
+    return AppendInteger(out, std::to_string(number), static_cast<double>(number));
   } else if (value.is_boolean()) {
     out += value.get<bool>() ? "true" : "false";
   } else {

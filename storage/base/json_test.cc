@@ -17,6 +17,14 @@ TEST(JsonParseTest, RefusesWhatReadersDisagreeOn) {
   }
 }
 
+// A reader that stops at the NUL byte sees another document than one that does not.
+TEST(JsonParseTest, ANulByteIsNoEndOfTheText) {
+  for (const std::string& bad : {std::string("{}\0", 3), std::string("{}\0{\"a\":1}", 11),
+                                 std::string("\0{}", 3), std::string("[\"\0\"]", 5)}) {
+    EXPECT_EQ(ReasonOf(ParseJson(bad, "doc.json").status()), "JSON_INVALID");
+  }
+}
+
 TEST(JsonParseTest, DeepNestingIsRefusedWithoutRecursion) {
   EXPECT_FALSE(ParseJson(std::string(100000, '['), "deep").ok());
   EXPECT_TRUE(ParseJson(std::string(64, '[') + std::string(64, ']'), "ok").ok());
@@ -53,6 +61,17 @@ TEST(CanonicalJsonTest, Rfc8785Example) {
 
 // RFC 8785 section 3.2.3: order by UTF-16 code units, in which an astral character sorts before
 // U+FB33.
+// RFC 8785 writes a double below 1e21 as digits, which read back as an integer.
+TEST(CanonicalJsonTest, LargeDoublesAreTheirOwnCanonicalForm) {
+  for (const double value : {0x1p53, -0x1p60, 888888888888888888.88, 1.7e19, 9e20, 1e21}) {
+    const auto text = CanonicalJson(Json(value));
+    ASSERT_TRUE(text.ok());
+    const auto again = CanonicalJson(ParseJson(*text, "canonical").value());
+    ASSERT_TRUE(again.ok()) << *text;
+    EXPECT_EQ(*again, *text);
+  }
+}
+
 TEST(CanonicalJsonTest, SortsByUtf16) {
   const Json doc = *ParseJson(
       R"({"\u20ac":1,"\r":2,"\ufb33":3,"1":4,"\ud83d\ude00":5,"\u0080":6,"\u00f6":7})", "rfc");
@@ -63,6 +82,8 @@ TEST(CanonicalJsonTest, SortsByUtf16) {
 
 TEST(CanonicalJsonTest, RefusesWhatJcsCannotHold) {
   EXPECT_FALSE(CanonicalJson(Json(uint64_t{1} << 60)).ok());
+  EXPECT_FALSE(CanonicalJson(Json((uint64_t{1} << 53) + 1)).ok());
+  EXPECT_FALSE(CanonicalJson(Json(-(int64_t{1} << 53) - 1)).ok());
   EXPECT_FALSE(CanonicalJson(Json(std::numeric_limits<double>::infinity())).ok());
 }
 

@@ -9,6 +9,7 @@
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/base/temporary_file.h"
 
 namespace assay {
 namespace {
@@ -66,6 +67,8 @@ absl::Status WriteCandidateFiles(const std::string& out, std::string_view label,
   ASSAY_RETURN_IF_ERROR(CheckLabel(label));
   const std::string folder = JoinPath(out, label);
   ASSAY_RETURN_IF_ERROR(EnsureDirectory(folder));
+  // Of a command that was killed while it wrote.
+  for (const std::string& place : {out, folder}) ASSAY_RETURN_IF_ERROR(RemoveTemporaries(place));
   const std::string receipt = JoinPath(folder, kReceiptFile);
   if (unlink(receipt.c_str()) != 0 && errno != ENOENT) {
     return ErrnoError(errno, "removing " + receipt);

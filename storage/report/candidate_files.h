@@ -54,7 +54,8 @@ struct CandidateFiles {
 };
 
 // Writes OUT/LABEL durably, report.json and receipt.json last, so that a folder with a receipt is
-// complete. An old receipt is removed first. Errors name the file.
+// complete. An old receipt is removed first, and so are temporary files that a killed process left
+// in OUT or OUT/LABEL. Errors name the file.
 absl::Status WriteCandidateFiles(const std::string& out, std::string_view label,
                                  const CandidateFiles& files);
 

@@ -119,14 +119,15 @@ absl::StatusOr<Json> PairReports(const Json& a, const Json& b, const std::string
   }
   Json json = PairedJson(contexts, comparisons);
   const double noise = NoiseOf(a, b);
-  const Json& bootstrap = json.at("bootstrap_difference");
+  // Copies: a member that is added moves the others.
+  const Json bootstrap = json.at("bootstrap_difference");
+  const Json difference = json.at("difference_a_minus_b");
   Json smallest = nullptr;
   if (bootstrap.at("refused").is_null()) {
     const double half =
         (bootstrap.at("ci95_high").get<double>() - bootstrap.at("ci95_low").get<double>()) / 2;
     smallest = std::max(half, noise);
   }
-  const Json& difference = json.at("difference_a_minus_b");
   json["distinguishable"] = Distinguishable(bootstrap, difference, noise);
   json["simultaneous"]["distinguishable"] =
       Distinguishable(json.at("simultaneous"), difference, noise);
