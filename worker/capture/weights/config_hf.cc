@@ -57,6 +57,8 @@ absl::Status ReadSizes(const JsonFields& fields, const Json& config, const Famil
   ASSAY_ASSIGN_OR_RETURN(out.hidden, Dim(fields, "hidden_size", 4096));
   ASSAY_ASSIGN_OR_RETURN(out.ffn, Dim(fields, "intermediate_size", family.ffn));
   ASSAY_ASSIGN_OR_RETURN(out.layers, Dim(fields, "num_hidden_layers", 32));
+  // Before anything is made for each of them.
+  if (out.layers > kModelLayersMax) return fields.Invalid("num_hidden_layers", "is above 4096");
   ASSAY_ASSIGN_OR_RETURN(out.heads, Dim(fields, "num_attention_heads", 32));
   // A null means as many as query heads, whatever the family.
   const bool own = config.contains("num_key_value_heads") || family.kv_heads == 0;

@@ -15,6 +15,15 @@ uint32_t Word(const TensorView& view, uint64_t index) {
   return Load<uint32_t>(view.bytes.data() + 4 * index);
 }
 
+// Zero point `output` of one group: a stream of `bits` bits for each output, over words.
+uint32_t StoredZero(const TensorView& view, uint64_t group, uint64_t words, uint64_t output,
+                    uint64_t bits) {
+  const uint64_t bit = output * bits, at = group * words + bit / 32, shift = bit % 32;
+  uint64_t both = Word(view, at);
+  if (shift + bits > 32) both |= uint64_t{Word(view, at + 1)} << 32;
+  return static_cast<uint32_t>(both >> shift) & ((1u << bits) - 1);
+}
+
 class Gptq : public PackedTensor {
  public:
   Gptq(const PackedParts& parts, const GptqScheme& scheme, uint64_t group,
@@ -48,6 +57,8 @@ class Gptq : public PackedTensor {
     switch (scheme_.bits) {
       case 2:
         return CodesOf<2>(row_begin, count, out);
+      case 3:
+        return CodesOf3(row_begin, count, out);
       case 4:
         return CodesOf<4>(row_begin, count, out);
       default:
@@ -70,6 +81,20 @@ class Gptq : public PackedTensor {
     }
   }
 
+  // 32 values in three words; two of them lie across a border.
+  void CodesOf3(uint64_t row_begin, uint64_t count, float* out) const {
+    for (uint64_t block = 0; block < cols_ / 32; ++block) {
+      for (uint64_t r = 0; r < count; ++r) {
+        const uint64_t at = 3 * block * rows_ + row_begin + r;
+        const uint64_t low = Word(codes_, at) | uint64_t{Word(codes_, at + rows_)} << 32;
+        const uint64_t high = low >> 63 | uint64_t{Word(codes_, at + 2 * rows_)} << 1;
+        float* to = out + r * cols_ + 32 * block;
+        for (uint64_t k = 0; k < 21; ++k) to[k] = static_cast<float>((low >> (3 * k)) & 7);
+        for (uint64_t k = 21; k < 32; ++k) to[k] = static_cast<float>((high >> (3 * k - 63)) & 7);
+      }
+    }
+  }
+
   void Zeros(uint64_t row_begin, uint64_t count, uint64_t groups, float* out) const {
     if (scheme_.symmetric) {
       std::fill(out, out + count * groups, static_cast<float>(1 << (scheme_.bits - 1)));
@@ -79,10 +104,8 @@ class Gptq : public PackedTensor {
     const uint64_t words = rows_ * bits / 32;
     const uint32_t plus = scheme_.zero_plus_one ? 1 : 0;
     for (uint64_t r = 0; r < count; ++r) {
-      const uint64_t bit = (row_begin + r) * bits;
       for (uint64_t g = 0; g < groups; ++g) {
-        const uint32_t stored =
-            (Word(zeros_, g * words + bit / 32) >> (bit % 32)) & ((1u << bits) - 1);
+        const uint32_t stored = StoredZero(zeros_, g, words, row_begin + r, bits);
         out[r * groups + g] = static_cast<float>(stored + plus);
       }
     }
@@ -96,13 +119,13 @@ class Gptq : public PackedTensor {
 };
 
 // Looks at every stored zero point once; they are 1/group of the codes.
-absl::Status CheckZeroValues(const PackedParts& parts, const GptqScheme& scheme) {
+absl::Status CheckZeroValues(const PackedParts& parts, const GptqScheme& scheme, uint64_t groups) {
+  const auto bits = static_cast<uint64_t>(scheme.bits);
   const uint32_t mask = (1u << scheme.bits) - 1, middle = 1u << (scheme.bits - 1);
   if (!scheme.symmetric && !scheme.zero_plus_one) return absl::OkStatus();
-  for (uint64_t w = 0; w < parts.zeros->elements(); ++w) {
-    const uint32_t word = Word(*parts.zeros, w);
-    for (int shift = 0; shift < 32; shift += scheme.bits) {
-      const uint32_t stored = (word >> shift) & mask;
+  for (uint64_t g = 0; g < groups; ++g) {
+    for (uint64_t output = 0; output < parts.rows; ++output) {
+      const uint32_t stored = StoredZero(*parts.zeros, g, parts.rows * bits / 32, output, bits);
       if (scheme.symmetric && stored != middle && stored != middle - 1) {
         return QuantizationError(parts, *parts.zeros,
                                  "holds the zero point " + std::to_string(stored) +
@@ -126,24 +149,26 @@ absl::Status CheckZeros(const PackedParts& parts, const GptqScheme& scheme, uint
     return scheme.symmetric ? absl::OkStatus() : QuantizationMissing(parts, "qzeros");
   ASSAY_RETURN_IF_ERROR(CheckPart(parts, *parts.zeros, DType::kI32,
                                   {groups, parts.rows * static_cast<uint64_t>(scheme.bits) / 32}));
-  return CheckZeroValues(parts, scheme);
+  return CheckZeroValues(parts, scheme, groups);
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PackedTensor>> MakeGptq(const PackedParts& parts,
                                                        const GptqScheme& scheme) {
-  const uint64_t per_word = 32 / static_cast<uint64_t>(scheme.bits);
-  if (parts.rows % per_word != 0 || parts.cols % per_word != 0) {
+  // As many values as fill whole words.
+  const auto bits = static_cast<uint64_t>(scheme.bits);
+  const uint64_t unit = scheme.bits == 3 ? 32 : 32 / bits;
+  if (parts.rows % unit != 0 || parts.cols % unit != 0) {
     return QuantizationError(parts, *parts.codes,
                              "cannot hold a matrix of " + ShapeText({parts.rows, parts.cols}) +
-                                 ": both sizes must be multiples of " + std::to_string(per_word));
+                                 ": both sizes must be multiples of " + std::to_string(unit));
   }
   const uint64_t group = scheme.group == 0 ? parts.cols : scheme.group;
   ASSAY_RETURN_IF_ERROR(CheckGroupSize(parts, group));
   const uint64_t groups = parts.cols / group;
   ASSAY_RETURN_IF_ERROR(
-      CheckPart(parts, *parts.codes, DType::kI32, {parts.cols / per_word, parts.rows}));
+      CheckPart(parts, *parts.codes, DType::kI32, {parts.cols * bits / 32, parts.rows}));
   ASSAY_RETURN_IF_ERROR(CheckTransposedScales(parts, groups));
   ASSAY_RETURN_IF_ERROR(CheckZeros(parts, scheme, groups));
   std::vector<int32_t> index;

@@ -1,8 +1,9 @@
 // GPTQ (arch-qwen-llama 8.4; AutoGPTQ's and GPTQModel's QuantLinear). The stored matrix is the
-// transpose of the decoded one; B bits, 32 / B values to a word:
+// transpose of the decoded one; B bits, 32 / B values to a word, for 3 bits 32 values to three
+// words (value k of them in bits 3 k to 3 k + 2, counted over the words):
 //
-//   X.qweight  I32 [I B / 32, O]      q[i, o] in word [i B / 32, o]
-//   X.qzeros   I32 [G, O B / 32]      zs[g, o] in word [g, o B / 32]
+//   X.qweight  I32 [I B / 32, O]      q[i, o] from bit i B mod 32 of word [i B / 32, o] on
+//   X.qzeros   I32 [G, O B / 32]      zs[g, o] from bit o B mod 32 of word [g, o B / 32] on
 //   X.scales   F16, BF16, F32 [G, O]
 //   X.g_idx    I32 [I]: the group of each input; absent: groups follow each other
 //
@@ -24,7 +25,7 @@
 namespace assay {
 
 struct GptqScheme {
-  int bits = 4;        // 2, 4 or 8
+  int bits = 4;        // 2, 3, 4 or 8
   uint64_t group = 0;  // inputs; 0: all of them
   bool symmetric = true;
   bool zero_plus_one = true;  // version 1

@@ -50,8 +50,8 @@ INSTANTIATE_TEST_SUITE_P(Files, PackedFixture,
                                          std::pair("ct-int-quantized", 2), std::pair("ct-int4", 5),
                                          std::pair("ct-int8", 3), std::pair("ct-odd-bits", 5),
                                          std::pair("fp8-block", 4), std::pair("gptq", 7),
-                                         std::pair("mxfp4", 3), std::pair("mxfp8", 1),
-                                         std::pair("nvfp4", 3)),
+                                         std::pair("gptq3", 4), std::pair("mxfp4", 3),
+                                         std::pair("mxfp8", 1), std::pair("nvfp4", 3)),
                          [](const auto& info) {
                            std::string name = info.param.first;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -151,9 +151,11 @@ TEST_F(PackedRefusal, BitsOutOfRange) {
   ct.config["quantization_config"]["config_groups"]["group_0"]["weights"]["num_bits"] = 5;
   EXPECT_EQ(Reason(ct), "QUANTIZATION_INVALID");
   WeightCase gptq = Case("gptq", "v1-asymmetric");
-  gptq.config["quantization_config"]["bits"] = 3;
+  gptq.config["quantization_config"]["bits"] = 5;
   EXPECT_EQ(Reason(gptq), "QUANTIZATION_INVALID");
-  EXPECT_TRUE(Says("2, 4, 8 are decoded")) << message_;
+  EXPECT_TRUE(Says("2, 3, 4, 8 are decoded")) << message_;
+  gptq.config["quantization_config"]["bits"] = 3;  // its tensors have 4
+  EXPECT_EQ(Reason(gptq), "QUANTIZATION_INVALID");
 }
 
 TEST_F(PackedRefusal, GroupIndexOutOfRange) {

@@ -195,7 +195,7 @@ absl::StatusOr<GptqScheme> QuantConfigReader::ReadGptqScheme(const JsonFields& f
                                                              const GptqScheme* base) {
   GptqScheme scheme = base == nullptr ? GptqScheme() : *base;
   if (base == nullptr || fields.Has("bits")) {
-    ASSAY_ASSIGN_OR_RETURN(scheme.bits, Bits(fields, "bits", {2, 4, 8}));
+    ASSAY_ASSIGN_OR_RETURN(scheme.bits, Bits(fields, "bits", {2, 3, 4, 8}));
   }
   if (base == nullptr || fields.Has("group_size")) {
     ASSAY_ASSIGN_OR_RETURN(scheme.group, GroupSize(fields, "group_size"));
