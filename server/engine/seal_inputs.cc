@@ -89,6 +89,23 @@ absl::StatusOr<OperandInfo> OperandOf(const OperandRows& rows, const SealRows& a
   return out;
 }
 
+// What the model's facts say that a reader must know, wherever the operand's facts lie.
+absl::Status AddFactsDisclosures(const OperandRows& rows, std::string_view name,
+                                 std::vector<Disclosure>* out) {
+  std::vector<Disclosure> found;
+  if (!rows.capture.manifest_json.empty()) {
+    ASSAY_ASSIGN_OR_RETURN(const Json json,
+                           ParseJson(rows.capture.manifest_json, "capture manifest"));
+    ASSAY_ASSIGN_OR_RETURN(const CaptureManifest manifest, FromPortableManifest(json));
+    found = DisclosuresOfCapture(manifest, name);
+  } else if (rows.model && !rows.model->facts_json.empty()) {
+    ASSAY_ASSIGN_OR_RETURN(const Json facts, ParseJson(rows.model->facts_json, "model facts"));
+    found = DisclosuresOfFacts(facts, name);
+  }
+  out->insert(out->end(), found.begin(), found.end());
+  return absl::OkStatus();
+}
+
 // What a client says of a head that it rounded before it sent it.
 absl::Status AddOrigin(const std::string& origin_json, HeadIdentity* out) {
   if (origin_json.empty()) return absl::OkStatus();
@@ -269,6 +286,8 @@ absl::StatusOr<ReportInputs> MakeReportInputs(const SealRows& rows, const Suite&
   }
   ASSAY_ASSIGN_OR_RETURN(in.reference, OperandOf(rows.reference, rows));
   ASSAY_ASSIGN_OR_RETURN(in.candidate, OperandOf(rows.operand, rows));
+  ASSAY_RETURN_IF_ERROR(AddFactsDisclosures(rows.reference, "reference", &in.disclosures));
+  ASSAY_RETURN_IF_ERROR(AddFactsDisclosures(rows.operand, "candidate", &in.disclosures));
   in.numeric.policy = run.numeric_policy;
   ASSAY_ASSIGN_OR_RETURN(in.numeric.kernel_identity,
                          ParseJson(run.replay_identity_json, "replay identity"));

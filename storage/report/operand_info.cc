@@ -96,6 +96,26 @@ OperandInfo DescribeCapture(const CaptureManifest& manifest) {
   return out;
 }
 
+std::vector<Disclosure> DisclosuresOfFacts(const Json& facts, std::string_view operand) {
+  const std::string scheme = facts.is_object() ? TextOf(facts, "activations") : "";
+  if (scheme.empty()) return {};
+  return {{"ACTIVATIONS_NOT_QUANTIZED",
+           "the " + std::string(operand) +
+               " checkpoint is made to be served with quantized "
+               "activations (" +
+               scheme.substr(0, 200) +
+               "); the native engine decodes its weights and leaves activations alone, so what "
+               "their quantization costs is not in these numbers (capture it with the engine "
+               "that serves it)"}};
+}
+
+std::vector<Disclosure> DisclosuresOfCapture(const CaptureManifest& manifest,
+                                             std::string_view operand) {
+  const Json* identity = ObjectIn(&manifest.json, "candidate_identity");
+  const Json* facts = ObjectIn(ObjectIn(identity, "assay_model"), "facts");
+  return facts == nullptr ? std::vector<Disclosure>() : DisclosuresOfFacts(*facts, operand);
+}
+
 Json PortableManifest(const CaptureManifest& manifest) {
   Json out = Json::object();
   if (!manifest.legacy) {

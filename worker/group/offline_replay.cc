@@ -80,6 +80,12 @@ absl::StatusOr<ReportInputs> GatherReport(const OfflineReplayRequest& request, c
   }
   out.reference = DescribeCapture(Compared(inputs, inputs.reference.manifest));
   out.candidate = DescribeCapture(Compared(inputs, candidate.capture.manifest));
+  for (const auto& [name, capture] :
+       {std::pair("reference", &inputs.reference), {"candidate", &candidate.capture}}) {
+    for (Disclosure& one : DisclosuresOfCapture(capture->manifest, name)) {
+      out.disclosures.push_back(std::move(one));
+    }
+  }
   out.numeric = Numeric(request, group, run, number);
   const auto add = [&](std::string_view mode, const OfflineHead& head) -> absl::Status {
     HeadResult result;

@@ -7,6 +7,7 @@
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "storage/format/head.h"
+#include "worker/capture/weights/activations.h"
 #include "worker/capture/weights/checkpoint.h"
 #include "worker/capture/weights/head_extract.h"
 #include "worker/rank/unit_fields.h"
@@ -65,6 +66,8 @@ absl::StatusOr<UnitOutput> ExecutePrepare(const Json& unit, const UnitContext& c
   const char* source =
       checkpoint->Has("lm_head.weight") ? "lm_head.weight" : "model.embed_tokens.weight";
   out.result["facts"] = checkpoint->facts().ToJson();
+  ASSAY_ASSIGN_OR_RETURN(const std::string activations, ActivationSchemeOfModel(model.path));
+  if (!activations.empty()) out.result["facts"]["activations"] = activations;
   out.result["head"] = {
       {"file", kHeadFile},      {"sha256", head.file_sha256},
       {"bytes", bytes},         {"content_sha256", head.content_sha256},
