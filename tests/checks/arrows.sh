@@ -13,6 +13,7 @@ storage/report: storage/base storage/format
 storage/dataset: storage/base storage/format storage/report
 storage/published: storage/base storage/format storage/report storage/dataset
 storage/llamacpp: storage/base storage/format storage/report
+storage/vllm: storage/base storage/format
 storage/blob: storage/base
 storage/db: storage/base storage/blob storage/seal assay/store/v1
 storage/seal: storage/base storage/format storage/report
