@@ -2,11 +2,17 @@
 
 #include <memory>
 
+#include "client/cli/cmd_capture_import.h"
 #include "client/cli/commands.h"
 #include "client/cli/device_option.h"
 #include "client/cli/offline_hooks.h"
+#include "client/cli/score_job.h"
+#include "client/cli/tokenizer_check.h"
 #include "fmt/format.h"
+#include "storage/base/files.h"
 #include "storage/base/macros.h"
+#include "storage/base/status.h"
+#include "storage/format/model_names.h"
 #include "storage/format/model_spec.h"
 #include "worker/group/offline_capture.h"
 
@@ -20,9 +26,32 @@ struct CaptureOptions {
   std::string device = "auto";
 };
 
+// Not left to the parser: `assay capture import` takes none of them.
+absl::Status CheckRequired(const CaptureOptions& options) {
+  for (const auto& [flag, value] : {std::pair("--model", &options.model),
+                                    {"--suite", &options.request.suite_dir},
+                                    {"--out", &options.request.out}}) {
+    if (value->empty()) {
+      return InvalidError("BAD_USAGE",
+                          fmt::format("{} is required; see assay capture --help", flag));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int> RunCapture(CaptureOptions& options, CliContext& context) {
+  ASSAY_RETURN_IF_ERROR(CheckRequired(options));
   ASSAY_RETURN_IF_ERROR(ApplyDevice(options.device, nullptr));
   ASSAY_ASSIGN_OR_RETURN(options.request.model, ParseModelSpec(options.model));
+  ASSAY_ASSIGN_OR_RETURN(options.request.model.path, ModelPathOf(options.request.model.path));
+  options.request.digest_cache = DigestCachePath();
+  // A suite that cannot be read is refused below, with its own words.
+  if (const auto suite = ReadJsonFile(JoinPath(options.request.suite_dir, "suite-manifest.json"),
+                                      kSuiteManifestBytesMax);
+      suite.ok()) {
+    const std::string difference = TokenizerDifference(*suite, options.request.model.path, nullptr);
+    if (!difference.empty()) context.Warn(difference);
+  }
   context.progress().Note(fmt::format("assay capture: {} over {} ({} contexts) into {}",
                                       options.model, options.request.suite_dir,
                                       options.request.filter, options.request.out));
@@ -56,20 +85,26 @@ void AddCaptureCommand(CLI::App& app, CliContext& context) {
       "  assay capture --model model.gguf --suite suite --out captures/reference\n"
       "  assay capture --model model.gguf@rtn:bits=4,group=32 --suite suite --out captures/int4\n"
       "  assay capture --model hf-folder --suite suite --out sentinels --filter sentinel --tp 2\n");
-  command
-      ->add_option("--model", options->model,
-                   "GGUF file or Hugging Face folder, with @TRANSFORM for a what-if "
-                   "(rtn:bits=B[,group=N])")
-      ->required();
-  command->add_option("--suite", options->request.suite_dir, "Suite folder")->required();
-  command->add_option("--out", options->request.out, "Capture directory to write")->required();
+  command->add_option(
+      "--model", options->model,
+      "GGUF file, Hugging Face folder or models/NAME, with @TRANSFORM for a what-if "
+      "(rtn:bits=B[,group=N]); required");
+  command->add_option("--suite", options->request.suite_dir, "Suite folder; required");
+  command->add_option("--out", options->request.out, "Capture directory to write; required");
   command
       ->add_option("--filter", options->request.filter,
                    "Contexts to capture: all, sentinel, or a partition")
       ->capture_default_str();
+  command
+      ->add_option("--limit", options->request.limit,
+                   "Capture only N contexts, spread evenly over the strata (0: all); assay replay "
+                   "takes the capture with the same --limit")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 20))
+      ->capture_default_str();
   AddRankOptions(command, &options->ranks);
   AddDeviceOption(command, &options->device);
   OnRun(command, context, [options, &context] { return RunCapture(*options, context); });
+  AddCaptureImportCommands(*command, context);
 }
 
 }  // namespace assay

@@ -18,6 +18,14 @@ struct PruneOptions {
   bool apply = false, sealed = false;
 };
 
+// "56/56", or what is there instead of hidden states.
+std::string Held(const Json& capture) {
+  const int64_t done = capture.value("contexts_done", int64_t{0});
+  const int64_t total = capture.value("contexts_total", int64_t{0});
+  if (done == 0 && total > 0) return fmt::format("none of {} (dropped, or not begun)", total);
+  return fmt::format("{}/{}", done, total);
+}
+
 absl::StatusOr<int> RunList(const SessionOptions& options, CliContext& context) {
   ASSAY_ASSIGN_OR_RETURN(const auto session, Session::OpenToRead(options, "assay captures list"));
   ASSAY_ASSIGN_OR_RETURN(const Json captures, session->client().List("captures"));
@@ -25,9 +33,7 @@ absl::StatusOr<int> RunList(const SessionOptions& options, CliContext& context) 
   for (const Json& capture : captures) {
     const std::string model = capture.value("model", "");
     rows.push_back({capture.value("name", "").substr(0, 25), capture.value("origin", ""),
-                    model.empty() ? "-" : model.substr(0, 23),
-                    fmt::format("{}/{}", capture.value("contexts_done", int64_t{0}),
-                                capture.value("contexts_total", int64_t{0})),
+                    model.empty() ? "-" : model.substr(0, 23), Held(capture),
                     TimeText(capture.value("create_time", int64_t{0}))});
   }
   context.PrintJson(Json{{"captures", captures}});

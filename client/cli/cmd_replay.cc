@@ -4,11 +4,14 @@
 
 #include "client/cli/commands.h"
 #include "client/cli/device_option.h"
+#include "client/cli/labels.h"
 #include "client/cli/numeric_options.h"
 #include "client/cli/offline_hooks.h"
 #include "client/cli/pages.h"
 #include "client/cli/replay_options.h"
+#include "client/cli/tables.h"
 #include "fmt/format.h"
+#include "storage/base/files.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "storage/report/candidate_files.h"
@@ -25,8 +28,27 @@ struct ReplayOptions {
   MetricOptions metric;
   OfflineRanks ranks;
   std::string device = "auto";
+  std::string versus;  // label; "" = the best candidate
   bool no_html = false;
 };
+
+absl::Status CheckVersus(const ReplayOptions& options) {
+  if (options.versus.empty()) return absl::OkStatus();
+  std::vector<std::string> labels;
+  for (const LabelledInput& input : options.request.candidates) {
+    labels.push_back(input.label.empty() ? BaseName(input.value) : input.label);
+  }
+  return CheckLabelGiven(options.versus, labels);
+}
+
+// The replay has written its summary against the best candidate; here against the one asked for.
+absl::Status CompareWith(const ReplayOptions& options, OfflineReplayResult* result) {
+  if (options.versus.empty()) return absl::OkStatus();
+  SummaryOptions summary;
+  summary.versus = options.versus;
+  ASSAY_ASSIGN_OR_RETURN(result->summary, BuildSummary(result->candidates, summary));
+  return WriteSummaryFiles(options.request.out, result->summary, result->candidates, "");
+}
 
 Json ResultDocument(const ReplayOptions& options, const OfflineReplayResult& result) {
   Json document;
@@ -72,11 +94,13 @@ absl::StatusOr<int> RunReplayCommand(ReplayOptions& options, CliContext& context
                                       options.candidates.size(),
                                       options.candidates.size() == 1 ? "" : "s",
                                       options.request.reference, options.request.suite_dir));
-  ASSAY_ASSIGN_OR_RETURN(const OfflineReplayResult result,
+  ASSAY_RETURN_IF_ERROR(CheckVersus(options));
+  ASSAY_ASSIGN_OR_RETURN(OfflineReplayResult result,
                          OfflineReplay(options.request, options.ranks, CommandLineHooks(context)));
+  ASSAY_RETURN_IF_ERROR(CompareWith(options, &result));
   context.progress().End();
   context.PrintJson(ResultDocument(options, result));
-  context.Print(result.summary.table);
+  context.Print(SummaryTable(result.summary.json, TerminalColumns()));
   context.Print(
       fmt::format("UNSEALED: made by assay replay, without a receipt. Files are in {}; assay score "
                   "gives a sealed result.",
@@ -128,6 +152,9 @@ void AddReplayCommand(CLI::App& app, CliContext& context) {
                    "Positions computed together; bounds memory, changes no result")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
+  command->add_option("--versus", options->versus,
+                      "Label of the candidate that the others are compared with; default: the one "
+                      "with the smallest mean KLD");
   AddNoHtmlOption(command, &options->no_html);
   AddRankOptions(command, &options->ranks);
   AddDeviceOption(command, &options->device);

@@ -1,5 +1,6 @@
 // assay score: from models and a suite to sealed reports.
 
+#include <algorithm>
 #include <memory>
 
 #include "client/cli/commands.h"
@@ -19,6 +20,7 @@
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/report/candidate_files.h"
 #include "storage/report/numeric_policy.h"
 
 namespace assay {
@@ -138,10 +140,33 @@ std::vector<ChangedLabel> ChangedByRun(const ScoreCommand& command, const Json& 
   return FindChangedLabels(command.out, wanted, command.part);
 }
 
-// Other results under the same labels are moved aside, or refuse the run.
+// Results in --out of candidates that are none of `labels`.
+std::vector<ChangedLabel> OtherResults(const std::string& out,
+                                       const std::vector<std::string>& labels) {
+  std::vector<ChangedLabel> others;
+  const auto names = ListDirectory(out);
+  if (!names.ok()) return others;
+  for (const std::string& name : *names) {
+    const std::string report = JoinPath(JoinPath(out, name), kReportFile);
+    if (!FileExists(report) || std::find(labels.begin(), labels.end(), name) != labels.end()) {
+      continue;
+    }
+    const auto digest = Sha256File(report);
+    if (digest.ok()) others.push_back({name, *digest, "it is of another candidate"});
+  }
+  return others;
+}
+
+// Other results under the same labels, and with --replace those of other candidates, are moved
+// aside, or refuse the run.
 absl::Status MakeRoom(const ScoreCommand& command, const Json& run, CliContext& context) {
-  const std::vector<ChangedLabel> changed = ChangedByRun(command, run);
+  std::vector<ChangedLabel> changed = ChangedByRun(command, run);
   if (!command.replace) return RefuseChangedLabels(command.out, changed);
+  std::vector<std::string> labels;
+  for (const Json& candidate : run["candidates"]) labels.push_back(candidate.value("label", ""));
+  for (ChangedLabel& other : OtherResults(command.out, labels)) {
+    changed.push_back(std::move(other));
+  }
   ASSAY_ASSIGN_OR_RETURN(const auto kept, KeepReplaced(command.out, changed));
   for (const std::string& folder : kept) {
     context.progress().Note(fmt::format("the earlier result is kept in {}", folder));
@@ -219,7 +244,13 @@ absl::StatusOr<int> RunScore(ScoreCommand& command, CliContext& context) {
   if (command.dry.asked) {
     return DryRun(options, command.dry, command.out, std::move(inputs), context);
   }
-  ASSAY_RETURN_IF_ERROR(CheckOutFolder(command.out, labels));
+  std::vector<std::string> allowed = labels;
+  if (command.replace) {
+    for (const ChangedLabel& other : OtherResults(command.out, labels)) {
+      allowed.push_back(other.label);
+    }
+  }
+  ASSAY_RETURN_IF_ERROR(CheckOutFolder(command.out, allowed));
   ASSAY_RETURN_IF_ERROR(CheckOutPolicy(command.out, options.policy, options.backend));
   ASSAY_RETURN_IF_ERROR(ReadScoreInputs(options, &inputs, context));
   ASSAY_RETURN_IF_ERROR(CheckOutSuite(command.out, inputs.suite.suite_token_sha256));
@@ -287,8 +318,8 @@ void AddScoreCommand(CLI::App& app, CliContext& context) {
                   "the smallest mean KLD");
   sub->add_flag(
       "--replace", command->replace,
-      "Where --out holds a result of another model, or of more contexts, under the same label, "
-      "keep it in OUT/replaced and write the new one");
+      "Where --out holds a result of another model, or of more contexts, under the same label, or "
+      "results of other candidates, keep them in OUT/replaced and write the new ones");
   AddDryRunOptions(sub, &command->dry);
   AddNoHtmlOption(sub, &command->no_html);
   SessionOptions& session = command->options.session;

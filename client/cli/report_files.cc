@@ -56,6 +56,15 @@ absl::StatusOr<std::vector<NamedResult>> ReadRun(const std::string& out) {
   return results;
 }
 
+// Neither a file or folder nor, as far as that was asked, a report of a coordinator.
+absl::Status NoSuchResult(const std::string& given, const std::string& coordinator) {
+  return NotFoundError(
+      "REPORT_MISSING",
+      fmt::format("there is no file or folder {}; give a candidate's folder, the --out folder of a "
+                  "run, a report.json, or a coordinator's reports/ID{}{}",
+                  given, coordinator.empty() ? "" : ". As a report's name: ", coordinator));
+}
+
 }  // namespace
 
 std::string FullName(const std::string& kind, const std::string& text) {
@@ -81,6 +90,9 @@ absl::StatusOr<std::vector<NamedResult>> ReadLocalResults(const std::string& giv
 absl::StatusOr<NamedResults> FindResults(const std::string& given, const SessionOptions& options,
                                          const std::string& command) {
   NamedResults found;
+  // Said at once: where it looks like a path, a coordinator's answer about names explains nothing.
+  const bool path_like = given.find('/') != std::string::npos && given.rfind("reports/", 0) != 0;
+  if (path_like && !FileExists(given) && !IsDirectory(given)) return NoSuchResult(given, "");
   if (FileExists(given) || IsDirectory(given)) {
     ASSAY_ASSIGN_OR_RETURN(found.results, ReadLocalResults(given));
     return found;
@@ -88,8 +100,12 @@ absl::StatusOr<NamedResults> FindResults(const std::string& given, const Session
   ASSAY_ASSIGN_OR_RETURN(found.session, Session::OpenToRead(options, command));
   const std::string name = FullName("reports", given);
   NamedResult result;
-  ASSAY_ASSIGN_OR_RETURN(result.info, WithListAdvice(found.session->client().GetReport(name),
-                                                     "report list", options.server));
+  absl::StatusOr<Json> info =
+      WithListAdvice(found.session->client().GetReport(name), "report list", options.server);
+  if (!info.ok() && absl::IsNotFound(info.status())) {
+    return NoSuchResult(given, MessageOf(info.status()));
+  }
+  ASSAY_ASSIGN_OR_RETURN(result.info, std::move(info));
   ASSAY_ASSIGN_OR_RETURN(result.bytes,
                          found.session->client().blobs().ReadBytes(
                              result.info["report"].value("sha256", ""), kReportBytesMax));

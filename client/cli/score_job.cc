@@ -7,6 +7,7 @@
 #include "client/cli/interrupt.h"
 #include "client/cli/numeric_options.h"
 #include "client/cli/score_operands.h"
+#include "client/cli/tokenizer_check.h"
 #include "client/lib/channel.h"
 #include "fmt/format.h"
 #include "storage/base/clock.h"
@@ -170,6 +171,9 @@ absl::Status ReadScoreInputs(const ScoreOptions& options, ScoreInputs* inputs,
     if (Interrupted()) return InterruptedError("stopped while the inputs were checked");
     if (!model->remote_name.empty()) return absl::OkStatus();
     if (model->is_capture) return OpenScoreCapture(inputs->suite, options.filter, model);
+    const std::string difference =
+        TokenizerDifference(inputs->suite.manifest, model->path, digests.get());
+    if (!difference.empty()) context.Warn(difference);
     return DigestModel(digests.get(), model);
   };
   context.progress().Begin("check inputs", "");

@@ -10,6 +10,7 @@
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/format/model_names.h"
 #include "storage/format/model_spec.h"
 #include "storage/report/operand_info.h"
 
@@ -90,7 +91,8 @@ absl::Status Upload(Client* client, const std::map<std::string, std::string>& pa
 }  // namespace
 
 absl::StatusOr<LocalModel> ParseModelArgument(std::string_view text) {
-  ASSAY_ASSIGN_OR_RETURN(const ModelSpec spec, ParseModelSpec(text));
+  ASSAY_ASSIGN_OR_RETURN(ModelSpec spec, ParseModelSpec(text));
+  ASSAY_ASSIGN_OR_RETURN(spec.path, ModelPathOf(spec.path));
   LocalModel model;
   model.text = text;
   model.transform = spec.transform;

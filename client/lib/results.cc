@@ -68,10 +68,15 @@ absl::Status CheckOutFolder(const std::string& out, const std::vector<std::strin
                                   }) ||
                       std::find(labels.begin(), labels.end(), name) != labels.end();
     if (ours) continue;
+    const bool result = FileExists(JoinPath(JoinPath(out, name), kReportFile));
     return InvalidError("OUT_NOT_EMPTY",
                         fmt::format("{} holds {}, which is not part of this result; give another "
-                                    "--out, or empty the folder",
-                                    out, name));
+                                    "--out, or {}",
+                                    out, name,
+                                    result ? "--replace (of assay score), which keeps the results "
+                                             "of other candidates in " +
+                                                 JoinPath(out, kReplacedFolder)
+                                           : "empty the folder"));
   }
   return absl::OkStatus();
 }

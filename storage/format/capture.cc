@@ -143,6 +143,26 @@ absl::Status CheckSelectedFile(const CaptureRecord& record, uint64_t rows, uint6
   return CheckHiddenFile(*file, rows, width);
 }
 
+// What describes a capture is repeated in reports, whose canonical JSON holds integers up to 2^53.
+// Said here, where the field has a name.
+absl::Status CheckIntegers(const Json& value, const std::string& field, const std::string& where) {
+  constexpr uint64_t kExact = uint64_t{1} << 53;
+  if (value.is_structured()) {
+    for (const auto& [key, item] : value.items()) {
+      ASSAY_RETURN_IF_ERROR(CheckIntegers(item, field + "." + key.substr(0, 80), where));
+    }
+    return absl::OkStatus();
+  }
+  const bool large =
+      value.is_number_unsigned()
+          ? value.get<uint64_t>() > kExact
+          : value.is_number_integer() && value.get<int64_t>() < -static_cast<int64_t>(kExact);
+  if (!large) return absl::OkStatus();
+  return InvalidError("FIELD_INVALID", where + ": field \"" + field +
+                                           "\" is an integer beyond 2^53, which readers of JSON "
+                                           "do not agree on; write it as text");
+}
+
 }  // namespace
 
 std::string CaptureManifest::ContentSha256() const {
@@ -164,6 +184,11 @@ std::string CaptureManifest::ContentSha256() const {
 absl::StatusOr<CaptureManifest> ParseCaptureManifest(const Json& json, std::string_view where) {
   const JsonFields fields(json, std::string(where));
   ASSAY_RETURN_IF_ERROR(fields.CheckObject());
+  for (const char* described : {"candidate_identity", "engine_identity", "capture_contract"}) {
+    const auto it = json.find(described);
+    if (it == json.end()) continue;
+    ASSAY_RETURN_IF_ERROR(CheckIntegers(*it, described, std::string(where)));
+  }
   CaptureManifest out;
   out.json = json;
   out.cut_point = std::string(kDefaultCutPoint);
@@ -218,7 +243,8 @@ absl::StatusOr<CaptureDir> OpenCapture(const std::string& dir, const Suite& suit
     if (recorded.count(index) == 0) {
       return NotFoundError("CONTEXT_MISSING",
                            manifest_path + ": context " + std::to_string(index) +
-                               " was not captured; capture it, or narrow the filter");
+                               " was not captured; capture it, narrow the filter, or give assay "
+                               "replay the --limit that it was captured with");
     }
   }
   const uint64_t rows = static_cast<uint64_t>(suite.context_length) - 1;

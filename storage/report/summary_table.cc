@@ -78,36 +78,48 @@ std::vector<std::string> Scope(const std::vector<const Json*>& scored) {
   return lines;
 }
 
-void AppendRow(const SummaryRow& row, std::string* out) {
+void AppendRow(const SummaryRow& row, size_t width, std::string* out) {
   std::string line = Pad(row.name, kNameWidth);
-  for (const std::string& cell : row.cells) line.append("  ").append(Pad(cell, kCellWidth));
+  for (const std::string& cell : row.cells) line.append("  ").append(Pad(cell, width));
   while (!line.empty() && line.back() == ' ') line.pop_back();
   *out += line + "\n";
 }
 
+// Columns of the block's candidates: as wide as the longest label, as far as `columns` go.
+size_t CellWidth(const std::vector<const Json*>& block, size_t columns) {
+  size_t longest = 0;
+  for (const Json* candidate : block) {
+    longest = std::max(longest, candidate->at("label").get<std::string>().size());
+  }
+  const size_t share = columns > kNameWidth ? (columns - kNameWidth) / block.size() : 0;
+  return std::max(kCellWidth, std::min(longest, share > 2 ? share - 2 : 0));
+}
+
 // Labels above their columns. One that is too long goes on below: where two models differ is often
 // at the end, and labels that are cut would look alike.
-void AppendHeading(const std::vector<const Json*>& block, const std::string& head,
+void AppendHeading(const std::vector<const Json*>& block, const std::string& head, size_t width,
                    std::string* out) {
   size_t longest = 0;
   for (const Json* candidate : block) {
     longest = std::max(longest, candidate->at("label").get<std::string>().size());
   }
-  for (size_t begin = 0; begin < longest; begin += kCellWidth) {
+  for (size_t begin = 0; begin < longest; begin += width) {
     SummaryRow row;
     if (begin == 0) row.name = head == "own" ? "as served" : "body only";
     for (const Json* candidate : block) {
       const std::string label = candidate->at("label").get<std::string>();
-      row.cells.push_back(label.substr(std::min(begin, label.size()), kCellWidth));
+      row.cells.push_back(label.substr(std::min(begin, label.size()), width));
     }
-    AppendRow(row, out);
+    AppendRow(row, width, out);
   }
 }
 
-void AppendBlock(const std::vector<const Json*>& block, const std::string& head, std::string* out) {
-  AppendHeading(block, head, out);
-  *out += std::string(kNameWidth + block.size() * (kCellWidth + 2), '-') + "\n";
-  for (const SummaryRow& row : SummaryRows(block, head)) AppendRow(row, out);
+void AppendBlock(const std::vector<const Json*>& block, const std::string& head, size_t columns,
+                 std::string* out) {
+  const size_t width = CellWidth(block, columns);
+  AppendHeading(block, head, width, out);
+  *out += std::string(kNameWidth + block.size() * (width + 2), '-') + "\n";
+  for (const SummaryRow& row : SummaryRows(block, head)) AppendRow(row, width, out);
   *out += "\n";
 }
 
@@ -161,7 +173,7 @@ std::string SummaryTable(const Json& summary, size_t columns) {
       const size_t end = std::min(i + per_block, scored.size());
       AppendBlock({scored.begin() + static_cast<ptrdiff_t>(i),
                    scored.begin() + static_cast<ptrdiff_t>(end)},
-                  head, &out);
+                  head, columns, &out);
     }
   }
   for (const std::string& line : SummaryNotes(summary)) {

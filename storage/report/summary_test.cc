@@ -30,6 +30,16 @@ std::vector<SummaryCandidate> Two() {
           Candidate("int4", "int4-g32", "")};
 }
 
+TEST(Summary, ColumnsAreAsWideAsLabelsWhereTheTerminalIs) {
+  const std::string label = "model-7b-instruct-quantized-w4a16-groups-of-128";
+  const Summary summary =
+      Must(BuildSummary({Candidate(label, "int8-channel", ""), Candidate("b", "int4-g32", "")}));
+  EXPECT_THAT(SummaryTable(summary.json, 140),
+              HasSubstr("as served" + std::string(26, ' ') + label));
+  EXPECT_THAT(SummaryTable(summary.json, 100),
+              HasSubstr("as served" + std::string(26, ' ') + label.substr(0, 31) + "  b\n"));
+}
+
 TEST(Summary, TableShowsTheKnownAnswersAndFits) {
   const Summary summary = Must(BuildSummary(Two()));
   for (const char* text : {"as served",

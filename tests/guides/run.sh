@@ -49,7 +49,7 @@ follow() {
   mkdir "$blocks" "$place/reader"
   cd "$place/reader"
   export PATH=$VENV/bin:$BIN:$PATH HOME=$place ASSAY_DATA= PYTHONDONTWRITEBYTECODE=1
-  unset ASSAY_DATA XDG_DATA_HOME
+  unset ASSAY_DATA XDG_DATA_HOME XDG_CONFIG_HOME
   setup
   while IFS=$'\t' read -r kind number argument; do
     if [ "$kind" = python ]; then

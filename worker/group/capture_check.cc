@@ -14,7 +14,7 @@ CaptureCheck::CaptureCheck(const ReplayInputs& inputs) {
   }
   verdict_.candidates.resize(inputs.candidates.size());
   thread_ = std::thread(
-      [this, folders = std::move(folders), suite = inputs.suite, filter = inputs.filter] {
+      [this, folders = std::move(folders), suite = inputs.ComparedSuite(), filter = inputs.filter] {
         for (size_t i = 0; i < folders.size(); ++i) {
           if (folders[i].empty()) continue;
           const absl::Status status =

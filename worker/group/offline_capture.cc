@@ -67,7 +67,15 @@ std::string Capture::ModelName() const {
 
 absl::Status Capture::ReadInputs() {
   ASSAY_ASSIGN_OR_RETURN(suite_, ReadSuite(request_.suite_dir));
-  ASSAY_ASSIGN_OR_RETURN(selected_, SelectContexts(suite_, request_.filter));
+  ASSAY_ASSIGN_OR_RETURN(std::vector<size_t> selected, SelectContexts(suite_, request_.filter));
+  if (request_.limit > 0) selected = LimitContexts(suite_, selected, request_.limit);
+  // From here on the suite has the captured contexts alone: the manifest expects no others.
+  std::vector<SuiteContext> contexts;
+  for (const size_t position : selected) {
+    selected_.push_back(contexts.size());
+    contexts.push_back(std::move(suite_.contexts[position]));
+  }
+  suite_.contexts = std::move(contexts);
   ASSAY_ASSIGN_OR_RETURN(const std::unique_ptr<DigestCache> cache,
                          DigestCache::Open(request_.digest_cache));
   ASSAY_ASSIGN_OR_RETURN(
@@ -105,6 +113,7 @@ absl::Status Capture::Describe(Group& group, const std::string& work) {
                              "it; install the whole build and libtorch");
   }
   info_.runtime = {{"engine", kEngineName}, {"kernels", capture}, {"transform", model_.transform}};
+  if (request_.limit > 0) info_.runtime["limit"] = request_.limit;
   info_.stack = {{"engine", kEngineName}, {"build", BuildId()}, {"kernels", capture}};
   return absl::OkStatus();
 }

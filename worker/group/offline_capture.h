@@ -18,6 +18,7 @@ struct OfflineCaptureRequest {
   ModelSpec model;
   std::string suite_dir;
   std::string filter = "all";
+  int64_t limit = 0;          // contexts at most, spread over strata (LimitContexts); 0 = all
   std::string out;            // the capture directory
   size_t unit_contexts = 16;  // contexts per unit; the manifest is brought up to date after each
   std::string digest_cache;   // file of DigestCache; "" = memory only

@@ -15,6 +15,7 @@
 #include "storage/base/status.h"
 #include "storage/format/head.h"
 #include "storage/format/model_files.h"
+#include "storage/format/model_names.h"
 #include "storage/format/model_spec.h"
 #include "storage/format/safetensors.h"
 
@@ -190,7 +191,8 @@ absl::StatusOr<OfflineHead> HeadOfFolder(const std::string& spec, const FileSpec
 
 absl::StatusOr<OfflineHead> HeadOf(const std::string& spec, const GroupSource& group,
                                    const std::string& work) {
-  ASSAY_ASSIGN_OR_RETURN(const ModelSpec model, ParseModelSpec(spec));
+  ASSAY_ASSIGN_OR_RETURN(ModelSpec model, ParseModelSpec(spec));
+  ASSAY_ASSIGN_OR_RETURN(model.path, ModelPathOf(model.path));
   if (IsGguf(model.path)) return HeadOfModel(spec, model, group, work);
   // A transform touches block linears only, so that a folder's head is the same with it.
   if (IsDirectory(model.path)) return HeadOfFolder(spec, {model.path, ""}, group, work);
@@ -203,8 +205,9 @@ absl::StatusOr<OfflineHead> HeadOf(const std::string& spec, const GroupSource& g
   if (!FileExists(source.path)) {
     return NotFoundError("HEAD_MISSING",
                          source.path +
-                             " does not exist; a head is FILE[:TENSOR] (safetensors) or "
-                             "a model (GGUF file or Hugging Face folder)");
+                             " does not exist; a head is FILE[:TENSOR] (safetensors), a model "
+                             "(GGUF file or Hugging Face folder), or models/NAME of one that "
+                             "assay model add PATH --name NAME has named on this node");
   }
   return HeadOfFile(spec, source, work);
 }

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -374,6 +375,24 @@ TEST_F(OfflineTest, RefusesWhatDoesNotFitTogether) {
   const auto held = WorkFolder::Lock(request.out);
   ASSERT_TRUE(held.ok());
   EXPECT_EQ(reason(request), "OUT_BUSY");
+}
+
+// What a head takes lies behind the final norm; rows from before it are refused on either side.
+TEST_F(OfflineTest, RowsOfAnotherCutAreRefused) {
+  OfflineReplayRequest request = Request();
+  const std::string moved = dir_ + "/moved";
+  std::filesystem::copy(request.reference, moved, std::filesystem::copy_options::recursive);
+  const std::string path = moved + "/capture-manifest.json";
+  Json manifest = Json::parse(*ReadFile(path, 1 << 24));
+  manifest["cut_point"] = "before_final_rmsnorm";
+  ASSERT_TRUE(WriteFile(path, manifest.dump()).ok());
+  request.reference = moved;
+  const absl::Status refused = Replay(request).status();
+  EXPECT_EQ(Reason(refused), "CUT_POINT_DIFFERS");
+  EXPECT_THAT(MessageOf(refused), HasSubstr("before_final_rmsnorm"));
+  request = Request();
+  request.candidates = {{"moved", moved}};
+  EXPECT_EQ(Reason(Replay(request).status()), "CUT_POINT_DIFFERS");
 }
 
 // A capture by the tiny checkpoint: whole, continued after a loss, and refused where it must be.

@@ -85,13 +85,27 @@ absl::Status PrepareOwnHead(const HeadRequest& request, const GroupSource& group
   return absl::OkStatus();
 }
 
+// A head takes rows of one point only, whoever captured them.
+absl::Status CheckCutPoint(const CaptureDir& capture) {
+  if (capture.manifest.cut_point == kDefaultCutPoint) return absl::OkStatus();
+  return InvalidError("CUT_POINT_DIFFERS",
+                      capture.dir + " was taken at \"" + capture.manifest.cut_point +
+                          "\"; a head is applied to rows taken at \"" +
+                          std::string(kDefaultCutPoint) +
+                          "\" only: capture it there, or, for states from before the final norm, "
+                          "apply the model's norm first (assay capture import ... --final-norm "
+                          "MODEL does for files of vLLM)");
+}
+
 // Everything but the digests of hidden files, which CaptureCheck reads later. A file that does not
 // even have the right form is read at once: that it was changed says more than what its header
 // looks like now.
 absl::StatusOr<CaptureDir> OpenUnread(const std::string& dir, const Suite& suite,
                                       const std::string& filter) {
   absl::StatusOr<CaptureDir> capture = OpenCapture(dir, suite, filter, /*verify_digests=*/false);
-  return capture.ok() ? capture : OpenCapture(dir, suite, filter, /*verify_digests=*/true);
+  if (!capture.ok()) capture = OpenCapture(dir, suite, filter, /*verify_digests=*/true);
+  if (capture.ok()) ASSAY_RETURN_IF_ERROR(CheckCutPoint(*capture));
+  return capture;
 }
 
 }  // namespace
@@ -118,6 +132,13 @@ std::vector<ContextRows> ReplayInputs::rows() const {
   return out;
 }
 
+Suite ReplayInputs::ComparedSuite() const {
+  Suite out = suite;
+  out.contexts.clear();
+  for (const size_t position : selected) out.contexts.push_back(suite.contexts[position]);
+  return out;
+}
+
 absl::StatusOr<ReplayInputs> ReadReplayInputs(const OfflineReplayRequest& request) {
   ReplayInputs inputs;
   ASSAY_RETURN_IF_ERROR(SettleLabels(request, &inputs));
@@ -139,10 +160,10 @@ absl::StatusOr<ReplayInputs> ReadReplayInputs(const OfflineReplayRequest& reques
                                             std::to_string(inputs.suite.context_length - 1) +
                                             " scored positions; start earlier");
   }
-  ASSAY_ASSIGN_OR_RETURN(inputs.reference,
-                         OpenUnread(request.reference, inputs.suite, inputs.filter));
+  const Suite compared = inputs.ComparedSuite();
+  ASSAY_ASSIGN_OR_RETURN(inputs.reference, OpenUnread(request.reference, compared, inputs.filter));
   for (ReplayCandidate& candidate : inputs.candidates) {
-    absl::StatusOr<CaptureDir> capture = OpenUnread(candidate.dir, inputs.suite, inputs.filter);
+    absl::StatusOr<CaptureDir> capture = OpenUnread(candidate.dir, compared, inputs.filter);
     candidate.status = capture.status();
     if (capture.ok()) candidate.capture = std::move(*capture);
   }

@@ -43,6 +43,7 @@ struct ReplayInputs {
     return static_cast<uint64_t>(suite.context_length - 1 - score_from);
   }
   std::vector<ContextRows> rows() const;
+  Suite ComparedSuite() const;  // `suite` with the selected contexts alone
 };
 
 // Reads and verifies suite and captures but for the digests of hidden files (CaptureCheck reads

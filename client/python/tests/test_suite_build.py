@@ -102,6 +102,19 @@ class BuildTestCase(unittest.TestCase):
             self.assertIn(text, said)
 
 
+class WhatIsNoFile(BuildTestCase):
+    def test_a_pipe_is_not_waited_for_and_a_dangling_link_is_named(self) -> None:
+        pipe, link = self.folder / "pipe.txt", self.folder / "link.txt"
+        os.mkfifo(pipe)
+        link.symlink_to(self.folder / "gone.txt")
+        self.refused(pipe, texts=("[INPUT_INVALID]", "is a pipe"))
+        self.refused(link, texts=("[FILE_MISSING]", "is a link to", "gone.txt"))
+        for bad in (pipe, link):
+            texts = self.files(s__a="abcdefgh")
+            bad.rename(texts / "s" / bad.name)
+            self.refused(texts, texts=(bad.name,))
+
+
 class Windows(BuildTestCase):
     def test_tokens_are_cut_in_order_and_tails_counted(self) -> None:
         contexts, manifest, said = self.build(self.files(s__a="abcdefghij", s__b="ABCD", s__c="xyz"))

@@ -20,6 +20,7 @@ Render = Callable[[list[Any], str], str]  # messages, where -> text
 def detect_form(path: Path) -> str:
     if path.is_dir():
         return "folder"
+    check_readable(path)
     if not path.exists():
         raise AssayError(
             "FILE_MISSING",
@@ -29,9 +30,24 @@ def detect_form(path: Path) -> str:
     return {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "ids"}.get(path.suffix.lower(), "text")
 
 
+def check_readable(path: Path) -> None:
+    """Refuses what is no regular file: a link that leads nowhere, a pipe that would be waited for without end, a device."""
+    if path.is_symlink() and not path.exists():
+        raise AssayError(
+            "FILE_MISSING", f"{path}: is a link to {path.readlink()}, where nothing is; mend the link or give the file itself"
+        )
+    if path.exists() and not path.is_file() and not path.is_dir():
+        kind = "a pipe" if path.is_fifo() else "a socket" if path.is_socket() else "a device"
+        raise AssayError(
+            "INPUT_INVALID",
+            f"{path}: is {kind}; the input is read several times and named by its digest, so write it to a file first",
+        )
+
+
 def read_input(path: Path, form: str | None, split: str, fits: Callable[[str], bool], render: Render) -> Corpus:
     """All documents of INPUT. `fits` says whether a text is long enough for a context; `render` applies the chat
     template. Errors name file and line: FILE_MISSING, TEXT_INVALID, JSON_INVALID, INPUT_INVALID."""
+    check_readable(path)
     form = form or detect_form(path)
     if path.is_dir() != (form == "folder") or not path.exists():
         raise AssayError("INPUT_INVALID", f"{path}: is no {'folder' if form == 'folder' else 'file'} (form {form})")
@@ -76,6 +92,7 @@ def read_folder(root: Path) -> Corpus:
                     hidden += 1
                     continue
                 check_name(path)
+                check_readable(path)
                 if path.suffix != ".txt" or not path.is_file():
                     raise AssayError("INPUT_INVALID", f"{path}: only .txt files may stand in a stratum folder")
                 if path.stem in owner:
