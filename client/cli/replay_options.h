@@ -11,6 +11,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "storage/base/macros.h"
+#include "storage/format/logit_scale.h"
 #include "storage/report/candidate_files.h"
 #include "worker/group/offline_replay.h"
 
@@ -60,7 +61,7 @@ inline void AddMetricOptions(CLI::App* command, MetricOptions* options) {
   command
       ->add_option("--logit-scale", options->logit_scale,
                    "Factor of every head's product: logit = softcap(SCALE * product + bias)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(kLogitScaleMin, kLogitScaleMax));
   command->add_option("--softcap", options->softcap, "Final logit softcap: CAP * tanh(logit / CAP)")
       ->check(CLI::PositiveNumber);
   command

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "server/core/core_test_world.h"
 #include "server/core/steps.h"
 #include "server/core/unit_document.h"
@@ -210,7 +212,17 @@ TEST(CoreOptions, WhatCannotBeComputedIsRefusedBeforeAnyWork) {
   EXPECT_EQ(reason([](RunRow& r) { r.score_from = kContextLength - 1; }), "FILTER_EMPTY");
   EXPECT_EQ(reason([](RunRow& r) { r.score_from = -1; }), "FILTER_EMPTY");
   EXPECT_EQ(reason([](RunRow& r) { r.vocab_chunk = 16; }), "RUN_INVALID");
-  EXPECT_EQ(reason([](RunRow& r) { r.logit_scale = -1; }), "RUN_INVALID");
+  for (const double scale : {-1.0, 1e300, 1e-300, static_cast<double>(INFINITY), std::nan("")}) {
+    EXPECT_EQ(reason([scale](RunRow& r) { r.logit_scale = scale; }), "RUN_INVALID") << scale;
+  }
+  for (const char* policy : {"torch-bf16", "fp64-audit"}) {  // the GPU has exact only
+    EXPECT_EQ(reason([policy](RunRow& r) {
+                r.backend = "cuda-bf16";
+                r.numeric_policy = policy;
+              }),
+              "RUN_INVALID")
+        << policy;
+  }
   EXPECT_EQ(reason([](RunRow& r) { r.limit = -1; }), "RUN_INVALID");
 }
 

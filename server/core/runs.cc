@@ -1,7 +1,6 @@
 // Runs: creation, cancelling, failing, ending.
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "server/core/steps.h"
@@ -10,6 +9,7 @@
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "storage/format/capture.h"
+#include "storage/format/logit_scale.h"
 #include "storage/report/numeric_policy.h"
 
 namespace assay {
@@ -161,8 +161,14 @@ absl::Status CheckOperand(const State& s, const OperandRow& source, const RunRow
 
 // As worker/replay refuses them, but before any work.
 absl::Status CheckNumbers(const RunRow& run) {
-  if (run.logit_scale < 0 || !std::isfinite(run.logit_scale)) {
-    return InvalidError("RUN_INVALID", "logit_scale must be a positive number, 0 for 1");
+  if (run.logit_scale != 0 && !IsLogitScale(run.logit_scale)) {
+    return InvalidError("RUN_INVALID",
+                        "logit_scale (--logit-scale) must be 1e-6 to 1e6, or 0 for 1");
+  }
+  if (run.backend == "cuda-bf16" && run.numeric_policy != "exact") {
+    return InvalidError("RUN_INVALID", "backend cuda-bf16 computes policy exact only; for " +
+                                           run.numeric_policy +
+                                           " use backend cpu-bf16, cpu-f32 or auto");
   }
   if (run.score_from < 0 || ScoredPositions(run) < 1) {
     return InvalidError("FILTER_EMPTY", "scoring from position " + std::to_string(run.score_from) +

@@ -21,6 +21,13 @@ double Clock(clockid_t id) {
 
 double Least(const std::vector<double>& v) { return *std::min_element(v.begin(), v.end()); }
 
+double MedianRatio(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.size() != b.size()) return MedianOf(a) / MedianOf(b);
+  std::vector<double> ratios;
+  for (size_t i = 0; i < a.size(); ++i) ratios.push_back(a[i] / b[i]);
+  return MedianOf(std::move(ratios));
+}
+
 }  // namespace
 
 double Wall() { return Clock(CLOCK_MONOTONIC); }
@@ -36,20 +43,29 @@ void Samples::Take(const std::function<void()>& body) {
 double Samples::wall() const { return Least(wall_); }
 double Samples::processor() const { return Least(processor_); }
 
-double Samples::median() const {
-  std::vector<double> sorted = wall_;
-  std::sort(sorted.begin(), sorted.end());
-  return sorted[sorted.size() / 2];
-}
+double Samples::median() const { return MedianOf(wall_); }
 
 Json Samples::ToJson() const {
   return {{"wall", wall()}, {"processor", processor()}, {"median", median()}, {"all", wall_}};
 }
 
+void TakeInTurn(Samples* a, const std::function<void()>& body_a, Samples* b,
+                const std::function<void()>& body_b) {
+  const bool swapped = a->walls().size() % 2 == 1;
+  if (swapped) b->Take(body_b);
+  a->Take(body_a);
+  if (!swapped) b->Take(body_b);
+}
+
+double MedianOf(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
 Json Ratio(const Samples& a, const Samples& b) {
-  return {{"wall", a.wall() / b.wall()},
-          {"processor", a.processor() / b.processor()},
-          {"median", a.median() / b.median()}};
+  return {{"wall", MedianRatio(a.walls(), b.walls())},
+          {"processor", MedianRatio(a.processors(), b.processors())},
+          {"least", a.wall() / b.wall()}};
 }
 
 uint64_t PeakMemory() {

@@ -24,13 +24,24 @@ class Samples {
   double wall() const;       // the smallest
   double processor() const;  // the smallest
   double median() const;     // of the wall times
-  Json ToJson() const;       // seconds
+  const std::vector<double>& walls() const { return wall_; }
+  const std::vector<double>& processors() const { return processor_; }
+  Json ToJson() const;  // seconds
 
  private:
   std::vector<double> wall_, processor_;
 };
 
-// {"wall": a/b of the smallest wall times, "processor": of the smallest processor times, ...}
+// Both bodies once, the second first every other time: what they find in caches, and a machine that
+// is slow for a while, then weigh on both.
+void TakeInTurn(Samples* a, const std::function<void()>& body_a, Samples* b,
+                const std::function<void()>& body_b);
+
+// The middle one; of an even number the larger of the two in the middle.
+double MedianOf(std::vector<double> values);
+
+// {"wall": median of a[i] / b[i], "processor": the same of processor times, "least": of the
+// smallest wall times}. Samples that were not taken in pairs: medians over medians.
 Json Ratio(const Samples& a, const Samples& b);
 
 // Largest resident set of this process so far, and the anonymous part of it now. Bytes.

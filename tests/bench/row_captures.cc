@@ -83,13 +83,20 @@ Json CapturesRow(const Flags& flags) {
   products.Run();
   Samples whole_time, products_time;
   for (uint64_t r = 0; r < Number(flags, "--repeats"); ++r) {
-    whole_time.Take([&] { whole.Run(); });
-    products_time.Take([&] { products.Run(); });
+    TakeInTurn(
+        &whole_time, [&] { whole.Run(); }, &products_time, [&] { products.Run(); });
   }
   RemoveTree(folder).IgnoreError();
+  uint64_t positions = 0;
+  for (const ReplayContext& context : plan.contexts) positions += context.observed.size();
+  // Four exps and a logarithm for each column and position, as in ProductsRow.
+  const BareCost bare = MeasureBareCalls(100);
+  const double calls =
+      (4 * bare.exp + bare.log) * 1e-9 * static_cast<double>(positions * plan.heads[0].vocab);
   return {{"ratio", Ratio(whole_time, products_time)},
+          {"floor", 1 + calls / MedianOf(products_time.processors())},
           {"contexts", plan.contexts.size()},
-          {"positions", plan.contexts.size() * plan.contexts[0].observed.size()},
+          {"positions", positions},
           {"replay", whole_time.ToJson()},
           {"products", products_time.ToJson()}};
 }

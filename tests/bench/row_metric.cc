@@ -87,8 +87,8 @@ Json MetricRow(const Flags& flags) {
     first.Take([&] {
       for (int64_t row = 0; row < kRows; ++row) {
         const int64_t at = row * kColumns;
-        kernels.side_f32(&logits.ref[at], kColumns, 0, 5, &sides[0][row]);
-        kernels.side_f32(&logits.cand[at], kColumns, 0, 5, &sides[1][row]);
+        kernels.side_f32(&logits.ref[at], kColumns, 0, 5, nullptr, &sides[0][row]);
+        kernels.side_f32(&logits.cand[at], kColumns, 0, 5, nullptr, &sides[1][row]);
       }
     });
     second.Take([&] {

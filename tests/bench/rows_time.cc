@@ -35,8 +35,8 @@ struct Compared {
     return plan;
   }
   void Take() {
-    whole_time.Take([&] { whole.Run(); });
-    products_time.Take([&] { products.Run(); });
+    TakeInTurn(
+        &whole_time, [&] { whole.Run(); }, &products_time, [&] { products.Run(); });
   }
 
   const ReplayPlan plan;
@@ -103,7 +103,7 @@ Json ProductsRow(const Flags& flags) {
     // One exp for each operand in the first pass, two and a logarithm for each candidate in the
     // second: with nothing else around the products.
     const double calls = (bare.exp * (3 * candidates + 1) / candidates + bare.log) * columns * 1e-9;
-    const double floor = 1 + calls / run.products_time.processor();
+    const double floor = 1 + calls / MedianOf(run.products_time.processors());
     Json one = {
         {"candidates", candidates},
         {"ratio", Ratio(run.whole_time, run.products_time)},
@@ -111,9 +111,10 @@ Json ProductsRow(const Flags& flags) {
         {"replay", run.whole_time.ToJson()},
         {"products", run.products_time.ToJson()},
         {"metric_core_ns_per_column",
-         (run.whole_time.processor() - run.products_time.processor()) * 1e9 / columns},
+         (MedianOf(run.whole_time.processors()) - MedianOf(run.products_time.processors())) * 1e9 /
+             columns},
         {"products_gflops", 2e-9 * columns / candidates * (candidates + 1) *
-                                static_cast<double>(shape.hidden) / run.products_time.wall()}};
+                                static_cast<double>(shape.hidden) / run.products_time.median()}};
     out["by_candidates"].push_back(one);
     if (shape.candidates == 1) break;
   }
@@ -127,13 +128,20 @@ Json ThreadsRow(const Flags& flags) {
     one.Take();
     two.Take();
   }
-  const Json replay = Ratio(one.whole_time, two.whole_time);
-  const Json products = Ratio(one.products_time, two.products_time);
-  Json ratio;
-  for (const char* key : {"wall", "processor", "median"}) {
-    ratio[key] = replay[key].get<double>() / products[key].get<double>();
-  }
-  return {{"ratio", ratio}, {"replay_speedup", replay}, {"products_speedup", products}};
+  // Of every round: what the second thread gives the replay, over what it gives the products.
+  const auto rounds = [&](const auto& times) {
+    std::vector<double> out;
+    for (size_t r = 0; r < times(one.whole_time).size(); ++r) {
+      out.push_back(times(one.whole_time)[r] / times(two.whole_time)[r] /
+                    (times(one.products_time)[r] / times(two.products_time)[r]));
+    }
+    return MedianOf(std::move(out));
+  };
+  const double wall = rounds([](const Samples& s) { return s.walls(); });
+  const double processor = rounds([](const Samples& s) { return s.processors(); });
+  return {{"ratio", {{"wall", wall}, {"processor", processor}}},
+          {"replay_speedup", Ratio(one.whole_time, two.whole_time)},
+          {"products_speedup", Ratio(one.products_time, two.products_time)}};
 }
 
 Json RanksRow(const Flags& flags) {
@@ -145,8 +153,8 @@ Json RanksRow(const Flags& flags) {
   ranks.Run();
   Samples threads_time, ranks_time;
   for (uint64_t r = 0; r < Number(flags, "--repeats"); ++r) {
-    threads_time.Take([&] { threads.Run(); });
-    ranks_time.Take([&] { ranks.Run(); });
+    TakeInTurn(
+        &threads_time, [&] { threads.Run(); }, &ranks_time, [&] { ranks.Run(); });
   }
   return {{"ratio", Ratio(ranks_time, threads_time)},
           {"two_ranks", ranks_time.ToJson()},
@@ -191,7 +199,6 @@ Json ContextsRow(const Flags& flags) {
   for (auto& [key, value] : ratio.items()) {
     value = value.get<double>() * static_cast<double>(kFew) / static_cast<double>(kMany);
   }
-  ratio["wall"] = ratio["median"];  // of one long run the smallest time is no smaller than others
   return {
       {"ratio", ratio},
       {"peak_few_mib", few_peak >> 20},

@@ -14,6 +14,7 @@
 #include "worker/collective/collective.h"
 #include "worker/rank/capture_plugin.h"
 #include "worker/rank/unit.h"
+#include "worker/replay/cuda/own_device.h"
 #include "worker/replay/replay.h"
 
 namespace assay {
@@ -49,6 +50,7 @@ absl::StatusOr<Rank> StartRank(RankInit init) {
   Rank rank;
   rank.init = std::move(init);
   // The replay engine first: it pins the instruction set of oneDNN for the whole process.
+  SetOwnRank(rank.init.rank);
   ASSAY_ASSIGN_OR_RETURN(rank.replay, ReplayEngine::Create(rank.init.threads));
   rank.identity["replay"] = ReplayIdentityJson(rank.replay->identity());
   rank.identity["capture"] = nullptr;

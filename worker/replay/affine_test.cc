@@ -146,6 +146,8 @@ TEST(Affine, IsRefusedByName) {
   invalid([](ReplayPlan& p) { p.heads[0].scale = -1; });
   invalid([](ReplayPlan& p) { p.heads[0].scale = INFINITY; });
   invalid([](ReplayPlan& p) { p.heads[0].scale = NAN; });
+  invalid([](ReplayPlan& p) { p.heads[0].scale = 1e300; });  // its logits would be infinite
+  invalid([](ReplayPlan& p) { p.heads[0].scale = 1e-300; });
   invalid([](ReplayPlan& p) { p.heads[1].bias.pop_back(); });
   invalid([](ReplayPlan& p) { p.policy = ReplayPolicy::kTorchBf16; });
   for (const float bad : {NAN, INFINITY, -INFINITY}) {

@@ -109,6 +109,21 @@ TEST(Elementary, Exp) {
   }
 }
 
+// Terms of sums may be less exact the smaller they are; in units of the largest term (1) they are
+// as good.
+TEST(Elementary, ExpOfTerms) {
+  double worst = 0;
+  for (const double x : Magnitudes()) {
+    const double got = Tables()[0]->exp_term(-x);
+    const double error = UlpError(got, QuadExp(-Quad{x}));
+    EXPECT_LE(error, kExpUlpMax + kExpTermUlpMax * x) << x;
+    worst = std::max(worst, error / (kExpUlpMax + kExpTermUlpMax * x));
+    for (const ReplayKernels* table : Tables()) EXPECT_EQ(table->exp_term(-x), got) << table->isa;
+  }
+  std::printf("exp of terms: %.2f of its bound\n", worst);
+  for (const ReplayKernels* table : Tables()) EXPECT_EQ(table->exp_term(0.0), 1.0);
+}
+
 TEST(Elementary, ExpSplit) {
   const auto part = [](int which) {
     return [which](const ReplayKernels& k, double s) {
@@ -204,8 +219,11 @@ TEST(Elementary, TheDocumentStatesTheAssertedBounds) {
     std::snprintf(line, sizeof line, "| %s | %g ulp |", name, bound);
     return std::string(line);
   };
+  char term[80];
+  std::snprintf(term, sizeof term, "| exp of the terms of sums | %g ulp + %g ulp per unit of x |",
+                kExpUlpMax, kExpTermUlpMax);
   for (const std::string& want :
-       {row("exp", kExpUlpMax), row("exp(-s), 1 - exp(-s)", kExpSplitUlpMax),
+       {row("exp", kExpUlpMax), std::string(term), row("exp(-s), 1 - exp(-s)", kExpSplitUlpMax),
         row("log1p", kLog1pUlpMax), row("softcap", kSoftcapUlpMax)}) {
     EXPECT_THAT(*text, ::testing::HasSubstr(want));
   }

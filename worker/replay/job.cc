@@ -8,6 +8,7 @@
 #include "storage/base/checked.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/format/logit_scale.h"
 
 namespace assay {
 namespace {
@@ -28,8 +29,8 @@ absl::StatusOr<std::map<std::string, size_t>> IndexById(const Items& items, cons
 }
 
 absl::Status CheckAffine(const ReplayHead& head, const ReplayPlan& plan, const std::string& name) {
-  if (!(head.scale > 0 && std::isfinite(head.scale))) {
-    return Invalid(name + ": the logit scale must be positive and finite");
+  if (!IsLogitScale(head.scale)) {
+    return Invalid(name + ": the logit scale (--logit-scale) must be 1e-6 to 1e6");
   }
   if (!head.bias.empty() && head.bias.size() != head.vocab) {
     return Invalid(name + ": the bias has " + std::to_string(head.bias.size()) +

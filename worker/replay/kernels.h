@@ -46,24 +46,29 @@ struct PairLeaf {
 };
 
 // Bounds of the functions below, in units in the last place; replay_elementary_test asserts them.
-inline constexpr double kExpUlpMax = 1.1;
+inline constexpr double kExpUlpMax = 1.25;
+inline constexpr double kExpTermUlpMax = 0.31;  // for each unit of |x|
 inline constexpr double kExpSplitUlpMax = 2.0;
 inline constexpr double kLog1pUlpMax = 3.0;
 inline constexpr double kSoftcapUlpMax = 5.0;
 
 struct ReplayKernels {
   const char* isa;  // "avx512", "avx2", "portable"; not part of the bits
-  // softcap <= 0 means none. observed < 0 or >= columns: not in this leaf.
+  // softcap <= 0 means none. observed < 0 or >= columns: not in this leaf. `ahead` (may be null):
+  // from there on as many bytes as the row has are brought into the second-level cache meanwhile,
+  // as a hint; they are not read and need not exist.
   void (*side_f32)(const float* x, int64_t columns, double softcap, int64_t observed,
-                   SideLeaf* out);
+                   const void* ahead, SideLeaf* out);
   void (*side_f64)(const double* x, int64_t columns, double softcap, int64_t observed,
-                   SideLeaf* out);
+                   const void* ahead, SideLeaf* out);
   void (*pair_f32)(const float* ref, const float* cand, int64_t columns, double softcap,
                    const PairRow& row, PairLeaf* out);
   void (*pair_f64)(const double* ref, const double* cand, int64_t columns, double softcap,
                    const PairRow& row, PairLeaf* out);
   // exp(x), x <= 0; 0 below -708. kExpUlpMax.
   double (*exp)(double x);
+  // exp(x), -708 <= x <= 0, as the terms of sums take it. kExpUlpMax + kExpTermUlpMax |x|.
+  double (*exp_term)(double x);
   // t = exp(-s) and 1 - t without cancellation, s >= 0. kExpSplitUlpMax each.
   void (*exp_split)(double s, double* t, double* one_minus_t);
   // ln(1 + x), x >= 0. kLog1pUlpMax.
@@ -82,7 +87,7 @@ const ReplayKernels* const* AllKernels(int* count);
 // other work running.
 void UseKernels(const ReplayKernels* table);
 
-inline constexpr const char* kKernelsVersion = "vec8/2";
+inline constexpr const char* kKernelsVersion = "vec8/3";
 
 }  // namespace assay
 

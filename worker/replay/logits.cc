@@ -19,7 +19,8 @@ struct Piece {
   uint64_t leaf, begin, end;
 };
 
-// One task per source and leaf; rows are split as well when that leaves threads idle.
+// One task per source and leaf; rows are split as well when that leaves threads idle. Sources that
+// share a leaf follow each other: the later ones find its head slice nearer than memory.
 std::vector<Piece> CutPieces(const Tile& tile, int threads) {
   const Job& job = tile.job();
   const uint64_t blocks = job.sources.size() * job.own.count();
@@ -28,8 +29,8 @@ std::vector<Piece> CutPieces(const Tile& tile, int threads) {
       threads > 1 && blocks > 0 && blocks < wanted ? (wanted + blocks - 1) / blocks : 1;
   splits = std::min(splits, std::max<uint64_t>(1, tile.rows() / kSplitRowsMin));
   std::vector<Piece> out;
-  for (size_t s = 0; s < job.sources.size(); ++s) {
-    for (uint64_t leaf = 0; leaf < job.own.count(); ++leaf) {
+  for (uint64_t leaf = 0; leaf < job.own.count(); ++leaf) {
+    for (size_t s = 0; s < job.sources.size(); ++s) {
       for (uint64_t k = 0; k < splits; ++k) {
         out.push_back({s, leaf, tile.rows() * k / splits, tile.rows() * (k + 1) / splits});
       }
@@ -71,26 +72,39 @@ class TileFiller {
     return absl::OkStatus();
   }
 
-  void FirstPass(const Piece& piece, std::vector<SideLeaf>* partials) {
+  // Meanwhile the head slice of `next` (may be null) comes nearer: arithmetic leaves memory idle,
+  // and a narrow head's products wait for it.
+  void FirstPass(const Piece& piece, const Piece* next, std::vector<SideLeaf>* partials) {
     const ReplayKernels& kernels = Kernels();
     const Leaf& leaf = LeafOf(piece);
     const auto columns = static_cast<int64_t>(leaf.columns());
     for (uint64_t row = piece.begin; row < piece.end; ++row) {
       const int64_t token = tile_.observed(row);
       const int64_t observed = token < 0 ? -1 : token - static_cast<int64_t>(leaf.begin);
+      const uint8_t* const ahead = AheadOf(next, row - piece.begin, columns);
       SideLeaf* out =
           &(*partials)[(piece.source * tile_.rows() + row) * job_.own.count() + piece.leaf];
       if (tile_.wide()) {
         kernels.side_f64(tile_.Row<double>(piece.source, piece.leaf, row), columns, job_.softcap(),
-                         observed, out);
+                         observed, ahead, out);
       } else {
         kernels.side_f32(tile_.Row<float>(piece.source, piece.leaf, row), columns, job_.softcap(),
-                         observed, out);
+                         observed, ahead, out);
       }
     }
   }
 
  private:
+  // Where the first pass over the `row`th row of a piece looks ahead.
+  const uint8_t* AheadOf(const Piece* next, uint64_t row, int64_t columns) const {
+    if (next == nullptr || !job_.sources[next->source].head) return nullptr;
+    const HeadSlice& head = *heads_[*job_.sources[next->source].head];
+    if (head.leaves.empty()) return nullptr;
+    const uint64_t at = row * static_cast<uint64_t>(columns) * (tile_.wide() ? 8 : 4);
+    const PackedLeaf& leaf = *head.leaves[next->leaf];
+    return at < leaf.bytes() ? leaf.data() + at : nullptr;
+  }
+
   const Leaf& LeafOf(const Piece& piece) const { return job_.leaves[job_.own.first + piece.leaf]; }
 
   void CopyStored(const Piece& piece, size_t operand) {
@@ -205,9 +219,12 @@ absl::Status FillTile(const OperandRows& operands,
   std::mutex mutex;
   absl::Status status;
   pool.Run(static_cast<int64_t>(pieces.size()), [&](int64_t i, int) {
+    // Most likely this thread's next.
+    const auto after = static_cast<size_t>(i) + static_cast<size_t>(pool.threads());
     const absl::Status filled = filler.Fill(pieces[i]);
     if (filled.ok()) {
-      if (first_pass) filler.FirstPass(pieces[i], partials);
+      const Piece* const next = after < pieces.size() ? &pieces[after] : nullptr;
+      if (first_pass) filler.FirstPass(pieces[i], next, partials);
       return;
     }
     const std::lock_guard<std::mutex> lock(mutex);

@@ -43,32 +43,51 @@ struct PairLanes {
 
 // The row's constants in every lane.
 struct PairRowLanes {
-  Vec8 top_a, top_b, sum_a, sum_b, shift;
+  explicit PairRowLanes(const PairRow& row)
+      : top_a(Set(row.max_ref)),
+        top_b(Set(row.max_cand)),
+        sum_a(Set(row.log_sum_ref)),
+        sum_b(Set(row.log_sum_cand)),
+        shift(Set(row.log_sum_ref - row.log_sum_cand)),
+        half_top_a(Set(-0.5 * row.max_ref)),
+        half_top_b(Set(-0.5 * row.max_cand)),
+        half_shift(Set(0.5 * (row.log_sum_ref - row.log_sum_cand))) {}
+  Vec8 top_a, top_b, sum_a, sum_b, shift, half_top_a, half_top_b, half_shift;
 };
 
-// Columns whose probabilities are neither 0 nor beyond what exp can tell.
+// Sixteen columns whose probabilities are neither 0 nor beyond what exp can tell.
+inline void AddFar(Vec16 ref, Vec16 cand, const PairRowLanes& row, PairLanes* sums) {
+  const Vec16 x = ref - row.top_a, y = cand - row.top_b;
+  const Vec16 log_ratio = (x - y) - row.shift;  // ln p - ln q
+  const Vec16 larger = ExpOfTerm(Max(x - row.sum_a, y - row.sum_b));
+  sums->Add(larger, LessEqual(Set<Vec16>(0.0), log_ratio), DivergenceInRange(Abs(log_ratio)));
+}
+
+// Columns that AddFar could take; where all sixteen are close to each other, with g of near.h in
+// units of exp(-(ln S_ref + ln S_cand) / 2).
 template <typename T>
 inline int64_t AddOrdinary(const T* ref, const T* cand, int64_t at, int64_t end,
-                           const PairRowLanes& row, PairLanes* sums) {
-  PairLanes s = *sums;
+                           const PairRowLanes& row, PairLanes* far, NearLanes* near) {
+  const Vec16 half = Set<Vec16>(0.5);
+  NearLanes sums = *near;
   for (; at + 16 <= end; at += 16) {
     // The block after this one, of this row or the next: looking for its range is too fast for
     // memory outside the first-level cache.
     __builtin_prefetch(ref + at + kBlockColumns);
     __builtin_prefetch(cand + at + kBlockColumns);
-    const Vec16 x = Load16(ref + at) - row.top_a;
-    const Vec16 y = Load16(cand + at) - row.top_b;
-    const Vec16 log_ratio = (x - y) - row.shift;  // ln p - ln q
-    const Vec16 larger = ExpInRange(Max(x - row.sum_a, y - row.sum_b));
-    const Mask16 ref_larger = LessEqual(Set<Vec16>(0.0), log_ratio);
-    const Vec16 distance = Abs(log_ratio);
-    if (AllOf(Less(distance, Set<Vec16>(1.0)))) {
-      s.Add(larger, ref_larger, DivergenceNear(distance));
+    const Vec16 x = Fma(Load16(ref + at), half, {row.half_top_a, row.half_top_a});
+    const Vec16 y = Fma(Load16(cand + at), half, {row.half_top_b, row.half_top_b});
+    const Vec16 h = (x - y) - row.half_shift, w = h * h;
+    const Vec8 most = Max(w.a, w.b);
+    if (AllOf(Less(most, Set(NearHalf::kLimit)))) {
+      AddNear<NearHalf>(ExpOfTerm(x + y), h, w, &sums);
+    } else if (AllOf(Less(most, Set(NearOne::kLimit)))) {
+      AddNear<NearOne>(ExpOfTerm(x + y), h, w, &sums);
     } else {
-      s.Add(larger, ref_larger, DivergenceInRange(distance));
+      AddFar(Load16(ref + at), Load16(cand + at), row, far);
     }
   }
-  *sums = s;
+  *near = sums;
   return at;
 }
 
@@ -109,27 +128,42 @@ int64_t CountBeats(const T* x, int64_t at, int64_t end, Vec8 cap, double thresho
   return count;
 }
 
+// What the lanes come to, in nats.
+inline void AddSums(const PairLanes& far, const NearLanes& near, const PairRow& row,
+                    PairLeaf* out) {
+  double g[8];
+  Store(g, Exp(Set(-0.5 * (row.log_sum_ref + row.log_sum_cand))));
+  const double both = SumLanes(near.both), skew = SumLanes(near.skew);
+  const double apart = SumLanes(near.apart);
+  out->kl_ref_cand = SumLanes(far.forward) + 2.0 * g[0] * (both + skew);
+  out->kl_cand_ref = SumLanes(far.reverse) + 2.0 * g[0] * (both - skew);
+  out->jsd = 0.25 * SumLanes(far.js4) + 0.5 * g[0] * SumLanes(near.shape);
+  out->accept = SumLanes(far.accept) + g[0] * (SumLanes(near.mean) - apart);
+  out->variation = SumLanes(far.variation) + 2.0 * g[0] * apart;
+}
+
 template <typename T, bool kCap>
 void Pair(const T* ref, const T* cand, int64_t columns, double softcap, const PairRow& row,
           PairLeaf* out) {
   *out = PairLeaf{0, 0, 0, 0, 0, 0, -1, -1};
-  const PairRowLanes lanes = {Set(row.max_ref), Set(row.max_cand), Set(row.log_sum_ref),
-                              Set(row.log_sum_cand), Set(row.log_sum_ref - row.log_sum_cand)};
+  const PairRowLanes lanes(row);
   const double floor_ref = row.max_ref + row.log_sum_ref + (kExpMin + 1);
   const double floor_cand = row.max_cand + row.log_sum_cand + (kExpMin + 1);
   const int64_t below = row.threshold_column < columns ? row.threshold_column : columns;
   const Vec8 zero = Set(0.0);
   PairLanes total = {zero, zero, zero, zero, zero};
+  NearLanes near_total = NearLanes::Zero();
   for (int64_t block = 0; block < columns; block += kBlockColumns) {
     const int64_t size = BlockSize(block, columns), end = block + size;
     PairLanes sums = {zero, zero, zero, zero, zero};
+    NearLanes near = NearLanes::Zero();
     int64_t at = block;
     bool may_beat = true;
     if constexpr (!kCap) {
       const Range a = RangeOf(ref + block, size), b = RangeOf(cand + block, size);
       may_beat = b.max >= row.threshold;
       if (a.min >= floor_ref && b.min >= floor_cand) {
-        at = AddOrdinary(ref, cand, block, end, lanes, &sums);
+        at = AddOrdinary(ref, cand, block, end, lanes, &sums, &near);
       }
     }
     AddAny<T, kCap>(ref, cand, at, end, Set(softcap), lanes, &sums, out);
@@ -137,12 +171,9 @@ void Pair(const T* ref, const T* cand, int64_t columns, double softcap, const Pa
       out->beats += CountBeats<T, kCap>(cand, block, end, Set(softcap), row.threshold, below);
     }
     total.Add(sums);
+    near_total.Add(near);
   }
-  out->kl_ref_cand = SumLanes(total.forward);
-  out->kl_cand_ref = SumLanes(total.reverse);
-  out->jsd = 0.25 * SumLanes(total.js4);
-  out->accept = SumLanes(total.accept);
-  out->variation = SumLanes(total.variation);
+  AddSums(total, near_total, row, out);
 }
 
 }  // namespace assay::ASSAY_VEC_NAMESPACE

@@ -42,7 +42,8 @@ class PackedLeaf {
   ~PackedLeaf();
 
   uint64_t columns() const;
-  uint64_t bytes() const;  // of the blocked layout
+  uint64_t bytes() const;       // of the blocked layout
+  const uint8_t* data() const;  // its first byte, for bringing it nearer only
 
   // out [rows, columns] fp32 = hidden [rows, width] (bf16 or f32 as the backend wants, 64-byte
   // aligned rows buffer). Thread-safe; runs in the calling thread.

@@ -300,8 +300,8 @@ TEST_P(Property, SumsOverLeavesEqualTheWhole) {
     const float* const a = case_.ref[r].data();
     const float* const b = case_.cand[r].data();
     SideLeaf whole[2];
-    Kernels().side_f32(a, case_.columns, 0, 0, &whole[0]);
-    Kernels().side_f32(b, case_.columns, 0, 0, &whole[1]);
+    Kernels().side_f32(a, case_.columns, 0, 0, nullptr, &whole[0]);
+    Kernels().side_f32(b, case_.columns, 0, 0, nullptr, &whole[1]);
     const auto log_sum = [](const SideLeaf& s) {
       return Kernels().log1p(s.tail + static_cast<double>(s.ties - 1));
     };
@@ -332,7 +332,7 @@ TEST_P(Property, SumsOverLeavesEqualTheWhole) {
         sum.variation += out.variation;
         beats += out.beats;
         leaves.push_back({static_cast<uint64_t>(at), static_cast<uint64_t>(at + n)});
-        Kernels().side_f32(a + at, n, 0, -1, &sides.emplace_back());
+        Kernels().side_f32(a + at, n, 0, -1, nullptr, &sides.emplace_back());
       }
       const auto near = [&](double got, double want, const char* what) {
         EXPECT_LE(std::fabs(got - want), 1e-13 * std::fabs(want) + 1e-300)

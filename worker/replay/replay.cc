@@ -7,9 +7,8 @@
 
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
-#include "worker/replay/agree.h"
 #include "worker/replay/cuda/device_run.h"
-#include "worker/replay/cuda/plugin.h"
+#include "worker/replay/cuda/own_device.h"
 #include "worker/replay/exchange.h"
 #include "worker/replay/logits.h"
 #include "worker/replay/passes.h"
@@ -22,16 +21,21 @@ namespace {
 
 constexpr int kThreadsMax = 1024;
 
+// The device that the identity's self-test ran on, until a run of this process's rank takes it.
+std::unique_ptr<ReplayDevice>& ProvenSpare() {
+  static std::unique_ptr<ReplayDevice>* const spare = new std::unique_ptr<ReplayDevice>;
+  return *spare;
+}
+
 // Adds the GPU where there is one; an error where it was asked for and cannot be used.
 absl::Status AddDevice(ReplayIdentity* out) {
   const char* forced = std::getenv("ASSAY_REPLAY_BACKEND");
   const bool wanted = forced != nullptr && forced == ReplayBackendName(ReplayBackend::kCudaBf16);
-  const absl::StatusOr<std::unique_ptr<ReplayDevice>> device = OpenReplayDevice(0);
-  if (!device.ok()) return wanted ? device.status() : absl::OkStatus();
-  const absl::StatusOr<std::string> digest = RunDeviceSelfTest(**device);
-  if (!digest.ok()) return wanted ? digest.status() : absl::OkStatus();
-  out->cuda = DescribeDevice((*device)->identity());
-  out->self_test_sha256_cuda = *digest;
+  absl::StatusOr<ProvenDevice> proven = OpenProvenDevice(OwnRank());
+  if (!proven.ok()) return wanted ? proven.status() : absl::OkStatus();
+  out->cuda = proven->description;
+  out->self_test_sha256_cuda = proven->digest;
+  ProvenSpare() = std::move(proven->device);
   if (wanted) out->backend = forced;
   return absl::OkStatus();
 }
@@ -152,8 +156,8 @@ uint64_t TileBytes(const Job& job) {
 
 struct ReplayEngine::State {
   explicit State(int threads) : pool(threads) {}
-  // This rank's GPU, opened by the first run that needs it and proven to be like the identity's.
-  absl::StatusOr<ReplayDevice*> Device(int rank);
+  // This rank's GPU: that of the identity, or one that is opened now and proven to be like it.
+  absl::Status OpenDevice(int rank);
   // The tile of earlier runs where this one needs as much memory: fresh pages cost more than some
   // passes over them.
   Tile& TileFor(const Job& job);
@@ -173,19 +177,20 @@ Tile& ReplayEngine::State::TileFor(const Job& job) {
   return tile;
 }
 
-absl::StatusOr<ReplayDevice*> ReplayEngine::State::Device(int rank) {
-  if (device != nullptr) return device.get();
-  ASSAY_ASSIGN_OR_RETURN(std::unique_ptr<ReplayDevice> opened, OpenReplayDevice(rank));
-  ASSAY_ASSIGN_OR_RETURN(const std::string digest, RunDeviceSelfTest(*opened));
-  if (DescribeDevice(opened->identity()) != ProcessIdentity()->cuda ||
-      digest != ProcessIdentity()->self_test_sha256_cuda) {
-    return InternalError("SELF_TEST_FAILED", "rank " + std::to_string(rank) +
-                                                 " has another GPU than rank 0 (" +
-                                                 DescribeDevice(opened->identity()) +
-                                                 "); a group's GPUs must be alike");
+absl::Status ReplayEngine::State::OpenDevice(int rank) {
+  if (device != nullptr) return absl::OkStatus();
+  if (rank == OwnRank()) device = std::move(ProvenSpare());
+  if (device != nullptr) return absl::OkStatus();
+  ASSAY_ASSIGN_OR_RETURN(ProvenDevice proven, OpenProvenDevice(rank));
+  if (proven.description != ProcessIdentity()->cuda ||
+      proven.digest != ProcessIdentity()->self_test_sha256_cuda) {
+    return InternalError("SELF_TEST_FAILED",
+                         "rank " + std::to_string(rank) +
+                             " has another GPU than its process told at start (" +
+                             proven.description + "); a group's GPUs must be alike");
   }
-  device = std::move(opened);
-  return device.get();
+  device = std::move(proven.device);
+  return absl::OkStatus();
 }
 
 ReplayEngine::ReplayEngine(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -209,9 +214,10 @@ absl::StatusOr<ReplayResult> ReplayEngine::Run(const ReplayPlan& plan, Collectiv
     ASSAY_ASSIGN_OR_RETURN(const Prepared prepared,
                            PrepareRun(job, &state_->heads, state_->pool, collective));
     if (prepared.backend == ReplayBackend::kCudaBf16) {
-      const absl::StatusOr<ReplayDevice*> device = state_->Device(collective.rank());
-      ASSAY_RETURN_IF_ERROR(Agree(device.status(), collective));
-      return RunOnDevice(job, prepared, **device, collective, progress, counters);
+      const ReplayIdentity& own = *ProcessIdentity();
+      ASSAY_RETURN_IF_ERROR(AgreeOnDevices(state_->OpenDevice(collective.rank()), own.cuda,
+                                           own.self_test_sha256_cuda, collective));
+      return RunOnDevice(job, prepared, *state_->device, collective, progress, counters);
     }
     return Replay(job, prepared, state_->pool, state_->TileFor(job), collective, progress, counters)
         .Run();

@@ -190,7 +190,7 @@ struct ReplayIdentity {
   std::string backend;         // that kAuto takes on this machine for ordinary operands
   std::string onednn_version;  // "2.6.3"
   std::string onednn_isa;      // effective, e.g. "avx512_core_amx"
-  std::string kernels;         // version of Assay's own vector arithmetic, e.g. "vec8/2"
+  std::string kernels;         // version of Assay's own vector arithmetic, e.g. "vec8/3"
   // SHA-256 over logits and outputs of a small built-in problem; the self-test has checked that
   // they are the same bits for several row and column splits and thread counts.
   std::string self_test_sha256_bf16;  // "" where the CPU lacks AVX512-BF16

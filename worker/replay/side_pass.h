@@ -32,15 +32,17 @@ struct SideLanes {
 };
 
 // Columns that are all below `top`, by no more than exp can tell. `next` is where the next row
-// lies: the search for its maximum is too fast for memory outside the first-level cache.
+// lies: the search for its maximum is too fast for memory outside the first-level cache; `ahead` is
+// what others want next.
 template <typename T>
-inline int64_t AddBelow(const T* x, const T* next, int64_t at, int64_t end, Vec8 top,
-                        SideLanes* sums) {
+inline int64_t AddBelow(const T* x, const T* next, const T* ahead, int64_t at, int64_t end,
+                        Vec8 top, SideLanes* sums) {
   SideLanes s = *sums;
   for (; at + 16 <= end; at += 16) {
     __builtin_prefetch(next + at);
+    __builtin_prefetch(ahead + at, 0, 2);
     const Vec16 y = Load16(x + at) - top;
-    const Vec16 e = ExpInRange(y);
+    const Vec16 e = ExpOfTerm(y);
     s.tail = (s.tail + e.a) + e.b;
     s.weighted = Fma(e.b, y.b, Fma(e.a, y.a, s.weighted));
   }
@@ -70,7 +72,8 @@ void AddAny(const T* x, int64_t at, int64_t end, Vec8 top, Vec8 cap, SideLanes* 
 }
 
 template <typename T, bool kCap>
-void Side(const T* x, int64_t columns, double softcap, int64_t observed, SideLeaf* out) {
+void Side(const T* x, int64_t columns, double softcap, int64_t observed, const void* ahead,
+          SideLeaf* out) {
   *out = SideLeaf{-kInfinity, 0, 0, 0, -1, 0, -1};
   Range ranges[kBlocksKept];
   double max = FindMax(x, columns, ranges, &out->bad);
@@ -83,6 +86,7 @@ void Side(const T* x, int64_t columns, double softcap, int64_t observed, SideLea
   if constexpr (kCap) max = CapOne(max, softcap);
   out->max = max;
   const Vec8 zero = Set(0.0);
+  const T* const wanted = ahead != nullptr ? static_cast<const T*>(ahead) : x;
   SideLanes total = {zero, zero};
   for (int64_t block = 0; block < columns; block += kBlockColumns) {
     const int64_t size = BlockSize(block, columns);
@@ -92,7 +96,7 @@ void Side(const T* x, int64_t columns, double softcap, int64_t observed, SideLea
       const Range range = block < kBlockColumns * kBlocksKept ? ranges[block / kBlockColumns]
                                                               : RangeOf(x + block, size);
       if (range.max < max && range.min - max >= kExpMin) {
-        at = AddBelow(x, x + columns, block, block + size, Set(max), &sums);
+        at = AddBelow(x, x + columns, wanted, block, block + size, Set(max), &sums);
       }
     }
     AddAny<T, kCap>(x, at, block + size, Set(max), Set(softcap), &sums, out);

@@ -124,7 +124,8 @@ void HashMetric(const std::vector<float>& logits, Sha256* hash) {
   for (uint64_t row = 0; row + 1 < kRows; ++row) {
     const float* a = logits.data() + row * kColumns;
     SideLeaf sides[2];
-    for (int k = 0; k < 2; ++k) kernels.side_f32(a + k * kColumns, kColumns, 0, 3, &sides[k]);
+    for (int k = 0; k < 2; ++k)
+      kernels.side_f32(a + k * kColumns, kColumns, 0, 3, nullptr, &sides[k]);
     const auto log_sum = [&](const SideLeaf& s) {
       return kernels.log1p(s.tail + static_cast<double>(s.ties - 1));
     };

@@ -41,7 +41,7 @@ inline Vec16 Select(Mask16 m, Vec16 yes, Vec16 no) {
   return {Select(m.a, yes.a, no.a), Select(m.b, yes.b, no.b)};
 }
 inline Vec16 Pow2OfShifted(Vec16 k) { return {Pow2OfShifted(k.a), Pow2OfShifted(k.b)}; }
-inline Vec16 Pow2OfEighths(Vec16 k) { return {Pow2OfEighths(k.a), Pow2OfEighths(k.b)}; }
+inline Vec16 Pow2OfSixteenths(Vec16 k) { return {Pow2OfSixteenths(k.a), Pow2OfSixteenths(k.b)}; }
 inline bool AllOf(Mask16 m) { return (m.a & m.b) == 0xff; }
 
 }  // namespace assay::ASSAY_VEC_NAMESPACE

@@ -21,11 +21,13 @@ namespace assay::ASSAY_VEC_NAMESPACE {
 
 inline constexpr double kInfinity = __builtin_inf();
 
-// 2^(j/8), each with j << 49 taken off its bits: adding (8 n) << 49 for any n = e + j/8 then gives
-// 2^n, since j << 49 comes back and e lands in the exponent.
-alignas(64) inline constexpr int64_t kPow2Eighths[8] = {
-    0x3ff0000000000000, 0x3fef72b83c7d517b, 0x3fef06fe0a31b715, 0x3feebfdad5362a27,
-    0x3feea09e667f3bcd, 0x3feeace5422aa0db, 0x3feee89f995ad3ad, 0x3fef5818dcfba487};
+// 2^(j/16), each with j << 48 taken off its bits: adding (16 n) << 48 for any n = e + j/16 then
+// gives 2^n, since j << 48 comes back and e lands in the exponent.
+alignas(64) inline constexpr int64_t kPow2Sixteenths[16] = {
+    0x3ff0000000000000, 0x3fefb5586cf9890f, 0x3fef72b83c7d517b, 0x3fef387a6e756238,
+    0x3fef06fe0a31b715, 0x3feedea64c123422, 0x3feebfdad5362a27, 0x3feeab07dd485429,
+    0x3feea09e667f3bcd, 0x3feea11473eb0187, 0x3feeace5422aa0db, 0x3feec49182a3f090,
+    0x3feee89f995ad3ad, 0x3fef199bdd85529c, 0x3fef5818dcfba487, 0x3fefa4afa2a490da};
 
 #ifdef __AVX512DQ__
 
@@ -63,11 +65,12 @@ inline Vec8 Pow2OfShifted(Vec8 k) {
   return {_mm512_castsi512_pd(_mm512_slli_epi64(bits, 52))};
 }
 
-// 2^n, rounded once, for k = n + 1.5 * 2^49, n a multiple of 1/8 from -1022 on up to 1023.
-inline Vec8 Pow2OfEighths(Vec8 k) {
+// 2^n, rounded once, for k = n + 1.5 * 2^48, n a multiple of 1/16 from -1022 on up to 1023.
+inline Vec8 Pow2OfSixteenths(Vec8 k) {
   const __m512i bits = _mm512_castpd_si512(k.v);
-  const __m512i table = _mm512_permutexvar_epi64(bits, _mm512_load_si512(kPow2Eighths));
-  return {_mm512_castsi512_pd(_mm512_add_epi64(table, _mm512_slli_epi64(bits, 49)))};
+  const __m512i table = _mm512_permutex2var_epi64(_mm512_load_si512(kPow2Sixteenths), bits,
+                                                  _mm512_load_si512(kPow2Sixteenths + 8));
+  return {_mm512_castsi512_pd(_mm512_add_epi64(table, _mm512_slli_epi64(bits, 48)))};
 }
 
 #elif defined(__AVX2__) && defined(__FMA__)
@@ -146,15 +149,15 @@ inline Vec8 Pow2OfShifted(Vec8 k) {
           _mm256_castsi256_pd(_mm256_slli_epi64(hi, 52))};
 }
 
-inline __m256d Pow2OfEighths(__m256d k) {
+inline __m256d Pow2OfSixteenths(__m256d k) {
   const __m256i bits = _mm256_castpd_si256(k);
-  const __m256i index = _mm256_and_si256(bits, _mm256_set1_epi64x(7));
-  const auto* const table = reinterpret_cast<const long long*>(kPow2Eighths);
+  const __m256i index = _mm256_and_si256(bits, _mm256_set1_epi64x(15));
+  const auto* const table = reinterpret_cast<const long long*>(kPow2Sixteenths);
   const __m256i looked_up = _mm256_i64gather_epi64(table, index, 8);
-  return _mm256_castsi256_pd(_mm256_add_epi64(looked_up, _mm256_slli_epi64(bits, 49)));
+  return _mm256_castsi256_pd(_mm256_add_epi64(looked_up, _mm256_slli_epi64(bits, 48)));
 }
-// 2^n, rounded once, for k = n + 1.5 * 2^49, n a multiple of 1/8 from -1022 on up to 1023.
-inline Vec8 Pow2OfEighths(Vec8 k) { return {Pow2OfEighths(k.lo), Pow2OfEighths(k.hi)}; }
+// 2^n, rounded once, for k = n + 1.5 * 2^48, n a multiple of 1/16 from -1022 on up to 1023.
+inline Vec8 Pow2OfSixteenths(Vec8 k) { return {Pow2OfSixteenths(k.lo), Pow2OfSixteenths(k.hi)}; }
 
 #else
 
@@ -206,13 +209,13 @@ inline Vec8 Pow2OfShifted(Vec8 k) {
   return out;
 }
 
-// 2^n, rounded once, for k = n + 1.5 * 2^49, n a multiple of 1/8 from -1022 on up to 1023.
-inline Vec8 Pow2OfEighths(Vec8 k) {
+// 2^n, rounded once, for k = n + 1.5 * 2^48, n a multiple of 1/16 from -1022 on up to 1023.
+inline Vec8 Pow2OfSixteenths(Vec8 k) {
   Vec8 out;
   for (int i = 0; i < 8; ++i) {
     uint64_t bits;
     __builtin_memcpy(&bits, &k.v[i], 8);
-    bits = static_cast<uint64_t>(kPow2Eighths[bits & 7]) + (bits << 49);
+    bits = static_cast<uint64_t>(kPow2Sixteenths[bits & 15]) + (bits << 48);
     __builtin_memcpy(&out.v[i], &bits, 8);
   }
   return out;

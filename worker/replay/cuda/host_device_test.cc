@@ -5,12 +5,16 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "storage/base/status.h"
 #include "worker/replay/cuda/case_check.h"
 #include "worker/replay/cuda/device_run.h"
+#include "worker/replay/cuda/own_device.h"
 #include "worker/replay/cuda/plugin.h"
 #include "worker/replay/replay_test_util.h"
 
@@ -109,6 +113,33 @@ TEST(HostDevice, SelfTestPassesAndSeesAProductThatDependsOnRows) {
   EXPECT_EQ(first->size(), 64);
   const auto faulty = MakeHostDevice(1 << 20, /*fault=*/true);
   EXPECT_EQ(ReasonOf(RunDeviceSelfTest(*faulty).status()), "SELF_TEST_FAILED");
+}
+
+// Every rank tells the same, or none goes on.
+TEST(Ranks, AgreeOnDevicesThatAreAlikeOnly) {
+  const auto agree = [](const std::vector<std::string>& digests, int broken) {
+    auto group = CreateThreadCollectives(static_cast<int>(digests.size()), 60'000);
+    std::vector<absl::Status> out(digests.size());
+    std::vector<std::thread> threads;
+    for (size_t r = 0; r < digests.size(); ++r) {
+      threads.emplace_back([&, r] {
+        const absl::Status own = static_cast<int>(r) == broken
+                                     ? InternalError("SELF_TEST_FAILED", "broken")
+                                     : absl::OkStatus();
+        out[r] = AgreeOnDevices(own, "GPU", digests[r], *group[r]);
+      });
+    }
+    for (std::thread& t : threads) t.join();
+    return out;
+  };
+  for (const absl::Status& s : agree({"a", "a", "a"}, -1)) EXPECT_TRUE(s.ok()) << s;
+  for (const absl::Status& s : agree({"a", "a", "b"}, -1)) {
+    EXPECT_EQ(ReasonOf(s), "SELF_TEST_FAILED");
+    EXPECT_THAT(MessageOf(s), ::testing::HasSubstr("rank 2 has another GPU than rank 0"));
+  }
+  const auto stopped = agree({"a", "a"}, 1);
+  EXPECT_EQ(ReasonOf(stopped[0]), "COLLECTIVE_FAILED");
+  EXPECT_EQ(ReasonOf(stopped[1]), "SELF_TEST_FAILED");
 }
 
 // Here or in CI there is no GPU: refused by name, with what to do. Where there is one, it opens.
