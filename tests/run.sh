@@ -3,7 +3,7 @@
 # of the tree's own rules. Ends with `N passed, N failed` over everything.
 #
 #   tests/run.sh [PHASE...]      default: all of them, in this order:
-#     install build model checks ctest python guides golden metrics tidy
+#     install build model checks ctest python guides golden metrics tidy fuzz
 #   Not among them, since it builds a second copy of the tree: mutants
 #
 # ASSAY_PRESET=asan-ubsan runs against another build preset. ASSAY_SMOLLM2_GGUF names a copy of the model you have.
@@ -15,7 +15,7 @@ PRESET=${ASSAY_PRESET:-release}
 BUILD=$ROOT/build/$PRESET
 export ASSAY_BUILD_DIR=$BUILD ASSAY_BIN_DIR=$BUILD/bin
 LOGS=$ROOT/build/test-logs
-ALL=(install build model checks ctest python guides golden metrics tidy)
+ALL=(install build model checks ctest python guides golden metrics tidy fuzz)
 
 passed=0
 failed=0
@@ -83,6 +83,22 @@ phase_golden() {
   for kind in metric metric/qf metric/fidelity-dataset smollm2 arch weights llamacpp; do
     counted "golden/${kind##*/}" tests/golden/run.sh "${kind##*/}" "tests/data/$kind" --threads "$(nproc)"
   done
+}
+
+# Every reader for ten seconds. One target counts as one test.
+phase_fuzz() {
+  local log=$LOGS/fuzz.log status=0 line
+  tests/fuzz/run.sh --seconds 10 >"$log" 2>&1 </dev/null || status=$?
+  line=$(tail -n 1 "$log")
+  echo "  $line"
+  if [[ $line =~ ^fuzz:\ ([0-9]+)\ targets,.*\ ([0-9]+)\ crashes$ ]] && { [ "$status" -eq 0 ] || [ "${BASH_REMATCH[2]}" -gt 0 ]; }; then
+    [ "$status" -eq 0 ] || grep -E '^FAIL' "$log"
+    add $((BASH_REMATCH[1] - BASH_REMATCH[2])) "${BASH_REMATCH[2]}" 0 fuzz
+  else
+    tail -n 40 "$log"
+    echo "FAIL fuzz ended with status $status ($log)"
+    add 0 1 0 fuzz
+  fi
 }
 
 phase_mutants() { counted mutants tests/mutants/run.sh --sample; }

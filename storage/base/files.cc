@@ -86,8 +86,19 @@ MappedFile::~MappedFile() {
 
 absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes) {
   ASSAY_ASSIGN_OR_RETURN(const int fd, OpenRegular(path));
+  const auto too_large = [&] {
+    return InvalidError("FILE_TOO_LARGE", path + " is larger than the limit of " +
+                                              std::to_string(max_bytes) + " bytes");
+  };
   std::string out;
   absl::Status status;
+  // Nothing is read of a file that says itself that it is too large; one that grows is found below.
+  struct stat info {};
+  if (fstat(fd, &info) == 0 && static_cast<uint64_t>(info.st_size) > max_bytes) {
+    close(fd);
+    return too_large();
+  }
+  out.reserve(static_cast<size_t>(info.st_size));
   std::vector<char> buffer(1 << 16);
   for (;;) {
     const ssize_t n = read(fd, buffer.data(), buffer.size());
@@ -96,8 +107,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes
     if (n <= 0) break;
     out.append(buffer.data(), static_cast<size_t>(n));
     if (out.size() > max_bytes) {
-      status = InvalidError("FILE_TOO_LARGE", path + " is larger than the limit of " +
-                                                  std::to_string(max_bytes) + " bytes");
+      status = too_large();
       break;
     }
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -67,6 +68,21 @@ TEST_F(FilesTest, ReadIsBounded) {
   ASSERT_TRUE(WriteFile(path, std::string(1000, 'x')).ok());
   EXPECT_EQ(ReasonOf(ReadFile(path, 999).status()), "FILE_TOO_LARGE");
   EXPECT_TRUE(ReadFile(path, 1000).ok());
+}
+
+// A hole of terabytes costs nothing on disk; reading up to the limit first would take all memory.
+TEST_F(FilesTest, AFileThatSaysItIsTooLargeIsNotRead) {
+  const std::string path = JoinPath(dir_, "hole");
+  ASSERT_TRUE(WriteFile(path, "").ok());
+  ASSERT_EQ(truncate(path.c_str(), off_t{1} << 41), 0);
+  const auto read_with_little_memory = [&] {
+#ifndef ASSAY_SANITIZED  // sanitizers reserve more address space than that
+    const rlimit limit{rlim_t{4} << 30, rlim_t{4} << 30};
+    setrlimit(RLIMIT_AS, &limit);
+#endif
+    exit(ReasonOf(ReadFile(path, uint64_t{1} << 40).status()) == "FILE_TOO_LARGE" ? 0 : 1);
+  };
+  EXPECT_EXIT(read_with_little_memory(), testing::ExitedWithCode(0), "");
 }
 
 TEST_F(FilesTest, MissingFileIsNamed) {

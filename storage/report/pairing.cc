@@ -97,8 +97,10 @@ Json PairedJson(const std::vector<PairedContext>& contexts, uint64_t comparisons
   return json;
 }
 
-absl::StatusOr<Json> PairReports(const Json& a, const Json& b, const std::string& head,
-                                 AcrossPolicies across, uint64_t comparisons) {
+namespace {
+
+absl::StatusOr<Json> Pair(const Json& a, const Json& b, const std::string& head,
+                          AcrossPolicies across, uint64_t comparisons) {
   const Comparability found = CompareReports(a, b, head);
   const bool asked = across == AcrossPolicies::kAllow && found.across_policies();
   if (!found.comparable() && !asked) {
@@ -134,6 +136,19 @@ absl::StatusOr<Json> PairReports(const Json& a, const Json& b, const std::string
   json["smallest_resolvable_difference"] = smallest;
   if (!found.comparable()) json["numeric_difference"] = found.NumericJson();
   return json;
+}
+
+}  // namespace
+
+absl::StatusOr<Json> PairReports(const Json& a, const Json& b, const std::string& head,
+                                 AcrossPolicies across, uint64_t comparisons) {
+  try {
+    return Pair(a, b, head, across, comparisons);
+  } catch (const nlohmann::json::exception& error) {
+    return InvalidError("REPORT_INVALID",
+                        "a report to be paired has not the form of an assay-report/1: " +
+                            std::string(error.what()) + "; verify both (assay verify)");
+  }
 }
 
 }  // namespace assay

@@ -36,7 +36,7 @@ enum class AcrossPolicies { kRefuse, kAllow };
 // "simultaneous.distinguishable" says the same of the interval that holds for all `comparisons`
 // that are looked at together. Across policies there is "numeric_difference" as well
 // (Comparability::NumericJson): part of the difference may be the arithmetic's. NOT_COMPARABLE with
-// every reason.
+// every reason; REPORT_INVALID when a field is missing.
 absl::StatusOr<Json> PairReports(const Json& report_a, const Json& report_b,
                                  const std::string& head,
                                  AcrossPolicies across = AcrossPolicies::kRefuse,

@@ -271,6 +271,17 @@ TEST(Pairing, RefusesWhatIsNotComparable) {
   EXPECT_EQ(ReasonOf(PairReports(a, a, "shared").status()), "NOT_COMPARABLE");
 }
 
+TEST(Pairing, AReportThatLacksAFieldIsRefused) {
+  const Json sound = Must(BuildReport(SmolInputs("int4-g32")));
+  Json a = sound, b = sound;
+  a["noise_floor"].erase("mean_kl_ref_cand");
+  b["heads"]["own"]["contexts"][0].erase("mean_kl_ref_cand");
+  for (const Json& spoiled : {a, b}) {
+    EXPECT_EQ(ReasonOf(PairReports(spoiled, sound, "own").status()), "REPORT_INVALID");
+    EXPECT_EQ(ReasonOf(PairReports(sound, spoiled, "own").status()), "REPORT_INVALID");
+  }
+}
+
 TEST(Pairing, InfiniteContextsGiveNoNumber) {
   std::vector<PairedContext> contexts;
   for (int i = 0; i < 9; ++i) contexts.push_back({std::to_string(i), 1.0, 2.0});
