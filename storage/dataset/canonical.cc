@@ -29,42 +29,72 @@ void AppendString(std::string_view text, std::string* out) {
   *out += '"';
 }
 
-void Append(const Json& value, std::string* out) {
-  if (value.is_object()) {
-    std::map<std::string, const Json*> members;  // byte order of UTF-8 is code-point order
-    for (const auto& [key, member] : value.items()) members[key] = &member;
-    *out += '{';
-    const char* separator = "";
-    for (const auto& [key, member] : members) {
-      *out += separator;
-      separator = ",";
-      AppendString(key, out);
-      *out += ':';
-      Append(*member, out);
+// `indent` < 0: one line.
+class Writer {
+ public:
+  explicit Writer(int indent) : indent_(indent) {}
+
+  void Append(const Json& value, int depth) {
+    if (value.is_object()) {
+      std::map<std::string, const Json*> members;  // byte order of UTF-8 is code-point order
+      for (const auto& [key, member] : value.items()) members[key] = &member;
+      text += '{';
+      bool first = true;
+      for (const auto& [key, member] : members) {
+        Separate(&first, depth + 1);
+        AppendString(key, &text);
+        text += indent_ < 0 ? ":" : ": ";
+        Append(*member, depth + 1);
+      }
+      if (!first) Break(depth);
+      text += '}';
+    } else if (value.is_array()) {
+      text += '[';
+      bool first = true;
+      for (const Json& item : value) {
+        Separate(&first, depth + 1);
+        Append(item, depth + 1);
+      }
+      if (!first) Break(depth);
+      text += ']';
+    } else if (value.is_string()) {
+      AppendString(value.get_ref<const std::string&>(), &text);
+    } else if (value.is_number_float()) {
+      text += PythonFloat(value.get<double>());
+    } else {
+      text += value.dump();  // integers, booleans, null
     }
-    *out += '}';
-  } else if (value.is_array()) {
-    *out += '[';
-    for (size_t i = 0; i < value.size(); ++i) {
-      if (i > 0) *out += ',';
-      Append(value[i], out);
-    }
-    *out += ']';
-  } else if (value.is_string()) {
-    AppendString(value.get_ref<const std::string&>(), out);
-  } else if (value.is_number_float()) {
-    *out += PythonFloat(value.get<double>());
-  } else {
-    *out += value.dump();  // integers, booleans, null
   }
-}
+
+  std::string text;
+
+ private:
+  void Break(int depth) {
+    if (indent_ < 0) return;
+    text += '\n';
+    text.append(static_cast<size_t>(indent_ * depth), ' ');
+  }
+  void Separate(bool* first, int depth) {
+    if (!*first) text += ',';
+    *first = false;
+    Break(depth);
+  }
+
+  const int indent_;
+};
 
 }  // namespace
 
 std::string DatasetCanonicalJson(const Json& value) {
-  std::string out;
-  Append(value, &out);
-  return out;
+  Writer writer(-1);
+  writer.Append(value, 0);
+  return std::move(writer.text);
+}
+
+std::string DatasetPrettyJson(const Json& value) {
+  Writer writer(2);
+  writer.Append(value, 0);
+  return writer.text + "\n";
 }
 
 std::string DatasetSeal(const Json& document, std::string_view field) {

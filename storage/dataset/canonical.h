@@ -15,6 +15,10 @@ namespace assay {
 // 0 and 0.0 differ). `value` holds finite numbers only, as everything that ParseJson returns.
 std::string DatasetCanonicalJson(const Json& value);
 
+// The layout of such documents on disk: indent 2, keys sorted, non-ASCII as UTF-8, one final
+// newline.
+std::string DatasetPrettyJson(const Json& value);
+
 // SHA-256, lower-case hex, of the canonical form of the object `document` with its member `field`
 // set to "".
 std::string DatasetSeal(const Json& document, std::string_view field);

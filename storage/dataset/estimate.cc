@@ -14,6 +14,7 @@
 #include "storage/base/for_each_index.h"
 #include "storage/base/status.h"
 #include "storage/dataset/compare.h"
+#include "storage/dataset/logits.h"
 #include "storage/dataset/tree.h"
 #include "storage/format/safetensors.h"
 
@@ -27,10 +28,7 @@ absl::Status Bad(const char* code, const std::string& message) {
   return InvalidError(code, message);
 }
 
-struct Matrix {
-  uint64_t rows = 0, columns = 0;
-  std::vector<float> values;  // row major
-};
+using Matrix = LogitMatrix;
 
 template <typename T>
 T LoadAt(std::span<const uint8_t> bytes, uint64_t i) {
@@ -273,6 +271,21 @@ class Estimator {
 };
 
 }  // namespace
+
+absl::StatusOr<LogitMatrix> ReadDatasetHead(const std::string& path, const std::string& tensor) {
+  return ReadMatrix(path, {tensor, "lm_head.weight", "weight"}, nullptr);
+}
+
+absl::StatusOr<LogitMatrix> DatasetLogits(const std::string& hidden_path, const LogitMatrix& head) {
+  auto hidden = ReadMatrix(hidden_path, {"hidden_states"}, nullptr);
+  if (!hidden.ok()) return hidden.status();
+  if (hidden->columns != head.columns)
+    return Bad("geometry_mismatch", hidden_path + ": the head takes another number of values");
+  LogitMatrix out{hidden->rows, head.rows, {}};
+  out.values.resize(out.rows * out.columns);
+  Multiply(*hidden, 0, hidden->rows, head, 0, head.rows, &out.values);
+  return out;
+}
 
 DatasetEstimate EstimateDatasets(const DatasetDocuments& reference,
                                  const DatasetDocuments& candidate, const DatasetRelation& relation,

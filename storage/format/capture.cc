@@ -13,7 +13,9 @@
 namespace assay {
 namespace {
 
-constexpr std::string_view kSchemaPrefix = "qwen38-fidelity-capture/";
+// Families of one form.
+constexpr std::string_view kSchemaPrefixes[] = {"qwen38-fidelity-capture/",
+                                                "glm53flash-fidelity-capture/"};
 constexpr uint64_t kWidthMax = uint64_t{1} << 24;
 
 absl::Status Bad(const std::string& where, const std::string& why) {
@@ -79,7 +81,8 @@ absl::Status CheckRepeated(const JsonFields& fields, const CaptureManifest& mani
 absl::Status ReadCurrent(const JsonFields& fields, CaptureManifest& out) {
   if (fields.Has("schema")) {
     ASSAY_ASSIGN_OR_RETURN(out.schema, fields.String("schema"));
-    if (out.schema.compare(0, kSchemaPrefix.size(), kSchemaPrefix) != 0) {
+    if (std::none_of(std::begin(kSchemaPrefixes), std::end(kSchemaPrefixes),
+                     [&](std::string_view prefix) { return out.schema.rfind(prefix, 0) == 0; })) {
       return Bad(fields.where(), "schema \"" + out.schema.substr(0, 80) + "\" is not supported, " +
                                      std::string(kCaptureSchema) + " is");
     }
@@ -214,8 +217,14 @@ absl::StatusOr<CaptureManifest> ParseCaptureManifest(const Json& json, std::stri
   return out;
 }
 
+std::string CaptureManifestPath(const std::string& dir) {
+  const std::string usual = JoinPath(dir, kCaptureManifestName);
+  const std::string shard = JoinPath(dir, kCaptureShardManifestName);
+  return !FileExists(usual) && FileExists(shard) ? shard : usual;
+}
+
 absl::StatusOr<CaptureManifest> ReadCaptureManifest(const std::string& dir) {
-  const std::string path = JoinPath(dir, kCaptureManifestName);
+  const std::string path = CaptureManifestPath(dir);
   if (!FileExists(path)) {
     return NotFoundError("FILE_MISSING",
                          path + ": there is no such file, so " + dir +
@@ -230,7 +239,7 @@ absl::StatusOr<CaptureDir> OpenCapture(const std::string& dir, const Suite& suit
                                        std::string_view filter, bool verify_digests) {
   CaptureDir out;
   out.dir = dir;
-  const std::string manifest_path = JoinPath(dir, kCaptureManifestName);
+  const std::string manifest_path = CaptureManifestPath(dir);
   ASSAY_ASSIGN_OR_RETURN(out.manifest, ReadCaptureManifest(dir));
   ASSAY_RETURN_IF_ERROR(CheckUsable(out.manifest, suite, manifest_path));
 

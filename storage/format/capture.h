@@ -1,5 +1,7 @@
 // Published capture directories: capture-manifest.json and one hidden_NNNN.safetensors per context
-// (specs: qwen-suites 2; schema qwen38-fidelity-capture/2, and the legacy form of 2.7).
+// (specs: qwen-suites 2; schema qwen38-fidelity-capture/2, the legacy form of 2.7, and
+// glm53flash-fidelity-capture/2 of fidelity-dataset 9, whose shards are called
+// capture-manifest-shard.json).
 
 #ifndef ASSAY_STORAGE_FORMAT_CAPTURE_H_
 #define ASSAY_STORAGE_FORMAT_CAPTURE_H_
@@ -20,6 +22,9 @@
 namespace assay {
 
 inline constexpr std::string_view kCaptureManifestName = "capture-manifest.json";
+// Read where there is none of the first name: GLM-5.3-Flash published a truthful manifest of its
+// shard beside one that says complete of all ten.
+inline constexpr std::string_view kCaptureShardManifestName = "capture-manifest-shard.json";
 inline constexpr std::string_view kCaptureSchema = "qwen38-fidelity-capture/2";
 inline constexpr std::string_view kHiddenTensorName = "hidden_states";
 inline constexpr std::string_view kDefaultCutPoint = "after_final_rmsnorm_before_lm_head";
@@ -57,6 +62,9 @@ struct CaptureDir {
   CaptureManifest manifest;
   std::map<int64_t, std::string> files;  // selected index -> path of its hidden file
 };
+
+// The path of a capture directory's manifest; kCaptureManifestName in it when there is none.
+std::string CaptureManifestPath(const std::string& dir);
 
 // The manifest of a capture directory; FILE_MISSING when it is none.
 absl::StatusOr<CaptureManifest> ReadCaptureManifest(const std::string& dir);

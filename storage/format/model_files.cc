@@ -1,14 +1,13 @@
 #include "storage/format/model_files.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
-#include <system_error>
 
 #include "storage/base/files.h"
 #include "storage/base/json_fields.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/format/links.h"
 #include "storage/format/model_manifest.h"
 #include "storage/format/model_spec.h"
 
@@ -87,38 +86,12 @@ absl::StatusOr<ModelFiles> ResolveFolder(const std::string& folder) {
   return out;
 }
 
-constexpr std::string_view kSnapshots = "/snapshots/";
-
-// Where the files of a folder may lie; each ends with '/'.
-std::vector<std::string> AllowedFolders(const std::string& root) {
-  std::vector<std::string> out = {root + "/"};
-  const size_t snapshots = (root + "/").rfind(kSnapshots);
-  if (snapshots != std::string::npos) out.push_back(root.substr(0, snapshots) + "/blobs/");
-  return out;
-}
-
 }  // namespace
 
 absl::Status CheckModelLinks(const ModelFiles& files) {
   if (files.gguf) return absl::OkStatus();
-  std::error_code error;
-  const std::string root = std::filesystem::canonical(files.root, error).string();
-  if (error) return ErrnoError(error.value(), files.root);
-  const std::vector<std::string> allowed = AllowedFolders(root);
   for (const std::vector<std::string>* names : {&files.weights, &files.others}) {
-    for (const std::string& name : *names) {
-      const std::string path = JoinPath(files.root, name);
-      const std::string target = std::filesystem::canonical(path, error).string();
-      if (error) return ErrnoError(error.value(), path);
-      const bool inside = std::any_of(
-          allowed.begin(), allowed.end(),
-          [&](const std::string& folder) { return target.compare(0, folder.size(), folder) == 0; });
-      if (inside) continue;
-      return InvalidError("PATH_UNSAFE",
-                          path + ": the link leads to " + target +
-                              ", outside the model folder and the blobs of its cache; put the file "
-                              "itself there, or name the folder that holds it");
-    }
+    ASSAY_RETURN_IF_ERROR(CheckLinksStayInside(files.root, *names, "model"));
   }
   return absl::OkStatus();
 }

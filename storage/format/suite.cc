@@ -136,8 +136,10 @@ absl::Status ReadRows(const Json& rows, const std::string& where, Suite& suite) 
     ASSAY_ASSIGN_OR_RETURN(SuiteContext context, ReadRow(rows[i], row, suite.context_length));
     if (!indices.insert(context.index).second)
       return Bad(row, "index " + std::to_string(context.index) + " appears twice");
-    if (!files.insert(context.file).second)
-      return Bad(row, "file " + context.file + " appears twice");
+    std::string folded = context.file;  // one file on systems that ignore case
+    for (char& c : folded) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    if (!files.insert(std::move(folded)).second)
+      return Bad(row, "file " + context.file + " appears twice, or another differs only in case");
     digest.Update(context.token_sha256);
     suite.contexts.push_back(std::move(context));
   }

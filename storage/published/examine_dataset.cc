@@ -8,6 +8,7 @@
 #include "storage/base/number_format.h"
 #include "storage/dataset/canonical.h"
 #include "storage/dataset/finding.h"
+#include "storage/dataset/scope.h"
 #include "storage/published/examine.h"
 #include "storage/report/sums.h"
 
@@ -16,28 +17,6 @@ namespace {
 
 const Json& At(const Json& document, std::initializer_list<const char*> path) {
   return DatasetMember(document, path);
-}
-
-// "class=treatment:format@bits|...|head=policy|kv=dtype"
-std::string ScopeDigest(const Json& scope) {
-  std::vector<std::string> segments;
-  for (const Json& assignment : At(scope, {"assignments"})) {
-    std::string segment = DatasetText(At(assignment, {"tensor_class"})) + "=" +
-                          DatasetText(At(assignment, {"treatment"})) + ":" +
-                          DatasetText(At(assignment, {"format"}));
-    const Json& bits = At(assignment, {"bits_per_weight"});
-    if (bits.is_number()) {
-      std::string text = PythonFloat(bits.get<double>());
-      if (text.ends_with(".0")) text.resize(text.size() - 2);
-      segment += "@" + text;
-    }
-    segments.push_back(std::move(segment));
-  }
-  std::sort(segments.begin(), segments.end());
-  std::string out;
-  for (const std::string& segment : segments) out += segment + "|";
-  return out + "head=" + DatasetText(At(scope, {"head_policy"})) +
-         "|kv=" + DatasetText(At(scope, {"kv_cache_dtype"}));
 }
 
 void CheckSeal(const Json& document, const char* field, PublishedExamination* out) {
@@ -113,7 +92,7 @@ void CheckRuntime(const Json& document, PublishedExamination* out) {
 void ExamineDataset(const Json& document, PublishedExamination* out) {
   CheckSeal(document, "dataset_sha256", out);
   AddEqual(out, "scope_digest", At(document, {"scope", "scope_digest"}),
-           ScopeDigest(At(document, {"scope"})));
+           DatasetScopeDigest(At(document, {"scope"})));
   AddNotChecked(out, "files",
                 "checksums, tensors, tokens and rules need the folder: assay dataset verify DIR");
 }

@@ -56,7 +56,9 @@ Verification VerifyReceipt(std::string_view receipt, std::optional<std::string_v
 // folder, or a receipt file (with whatever lies beside it). `key_path` "" means no trusted key:
 // key.pub of the folder must then match the receipts, but counts as unknown. Never fails to answer:
 // unreadable input is a failed gate, of reason NOTHING_TO_VERIFY when no result was found at all.
-Verification VerifyDirectory(const std::string& path, const std::string& key_path);
+// `without_positions`: the arrays were left out on purpose; what needs them is not applicable.
+Verification VerifyDirectory(const std::string& path, const std::string& key_path,
+                             bool without_positions = false);
 
 }  // namespace assay
 

@@ -16,6 +16,12 @@ namespace {
 
 constexpr uint64_t kExecutionBytesMax = uint64_t{1} << 28;
 
+// What holds for all of a result.
+struct Context {
+  std::span<const PublicKey> trusted;
+  bool without_positions = false;
+};
+
 absl::Status Missing(const std::string& path, const std::string& what) {
   return NotFoundError("FILE_MISSING", path + ": " + what);
 }
@@ -63,13 +69,20 @@ void CheckHead(const Json& report, const std::string& head, const std::string& f
 
 // The report, or null when it is none.
 Json CheckReport(const std::string& bytes, const std::string& folder,
-                 const std::string& report_path, const std::string& subject, GateList* gates) {
+                 const std::string& report_path, const Context& context, const std::string& subject,
+                 GateList* gates) {
   auto report = ParseReport(bytes, report_path);
   if (!gates->Check(subject, "report-form", report.status(),
                     report_path + " is canonical assay-report/1")) {
     return Json();
   }
   const std::string positions = JoinPath(folder, kPositionsFolder);
+  if (!IsDirectory(positions) && context.without_positions) {
+    gates->Skip(subject, "arrays",
+                "the per-position arrays were left out when the result was packed, so no statistic "
+                "was recomputed; ask for a file packed without --no-positions");
+    return *std::move(report);
+  }
   if (!IsDirectory(positions)) {
     gates->Check(subject, "arrays",
                  Missing(positions,
@@ -105,8 +118,7 @@ void CheckPublicKeyFile(const std::string& folder, const PublicKey& key, const s
 }
 
 void CheckCandidate(const std::string& folder, const std::string& receipt_name,
-                    std::span<const PublicKey> trusted, const std::string& subject,
-                    GateList* gates) {
+                    const Context& context, const std::string& subject, GateList* gates) {
   const ReceiptNames names = {JoinPath(folder, receipt_name), JoinPath(folder, kReportFile),
                               JoinPath(folder, kExecutionFile)};
   std::optional<std::string> report, execution;
@@ -124,7 +136,8 @@ void CheckCandidate(const std::string& folder, const std::string& receipt_name,
   read(names.execution, kExecutionBytesMax, "execution-file", &execution);
   const auto receipt = ReadFile(names.receipt, kReceiptBytesMax);
   if (receipt.ok()) {
-    const auto key = CheckReceiptGates(*receipt, report, execution, trusted, names, subject, gates);
+    const auto key =
+        CheckReceiptGates(*receipt, report, execution, context.trusted, names, subject, gates);
     if (key) CheckPublicKeyFile(folder, *key, subject, gates);
   } else if (ReasonOf(receipt.status()) == "FILE_MISSING") {
     gates->Fail(subject, "receipt", "RECEIPT_MISSING",
@@ -134,7 +147,8 @@ void CheckCandidate(const std::string& folder, const std::string& receipt_name,
   } else {
     gates->Fail(subject, "receipt", ReasonOf(receipt.status()), MessageOf(receipt.status()));
   }
-  const Json parsed = report ? CheckReport(*report, folder, names.report, subject, gates) : Json();
+  const Json parsed =
+      report ? CheckReport(*report, folder, names.report, context, subject, gates) : Json();
   ListUncoveredOfCandidate(folder, receipt_name, parsed, subject, gates);
 }
 
@@ -156,9 +170,9 @@ bool IsCandidateFolder(const std::string& folder) {
   return FileExists(JoinPath(folder, kReportFile)) || FileExists(JoinPath(folder, kReceiptFile));
 }
 
-void CheckFolder(const std::string& path, std::span<const PublicKey> trusted, GateList* gates) {
+void CheckFolder(const std::string& path, const Context& context, GateList* gates) {
   if (IsCandidateFolder(path)) {
-    CheckCandidate(path, std::string(kReceiptFile), trusted, BaseName(path), gates);
+    CheckCandidate(path, std::string(kReceiptFile), context, BaseName(path), gates);
     return;
   }
   const auto names = ListDirectory(path);
@@ -171,7 +185,7 @@ void CheckFolder(const std::string& path, std::span<const PublicKey> trusted, Ga
     const std::string folder = JoinPath(path, name);
     if (!IsDirectory(folder) || !IsCandidateFolder(folder)) continue;
     found = true;
-    CheckCandidate(folder, std::string(kReceiptFile), trusted, name, gates);
+    CheckCandidate(folder, std::string(kReceiptFile), context, name, gates);
   }
   if (!found && !FileExists(JoinPath(path, kSummaryFile))) {
     gates->Fail(path, "folder", "NOTHING_TO_VERIFY",
@@ -186,7 +200,8 @@ void CheckFolder(const std::string& path, std::span<const PublicKey> trusted, Ga
 
 }  // namespace
 
-Verification VerifyDirectory(const std::string& given, const std::string& key_path) {
+Verification VerifyDirectory(const std::string& given, const std::string& key_path,
+                             bool without_positions) {
   std::string path = given;
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   GateList gates;
@@ -199,12 +214,13 @@ Verification VerifyDirectory(const std::string& given, const std::string& key_pa
     }
     trusted.push_back(*key);
   }
+  const Context context = {trusted, without_positions};
   if (IsDirectory(path)) {
-    CheckFolder(path, trusted, &gates);
+    CheckFolder(path, context, &gates);
   } else if (FileExists(path)) {
     const std::string folder = DirName(path);
     if (FileExists(JoinPath(folder, kReportFile))) {
-      CheckCandidate(folder, BaseName(path), trusted, BaseName(path), &gates);
+      CheckCandidate(folder, BaseName(path), context, BaseName(path), &gates);
     } else {
       CheckLoneReceipt(path, trusted, &gates);
     }

@@ -11,6 +11,7 @@ import tempfile
 import rows_decode
 import rows_many
 import rows_pages
+import rows_verify
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LARGE_VOCAB, LARGE_HIDDEN = 248_320, 5_120
@@ -170,7 +171,7 @@ ROWS = [
      lambda b: memory(b.model_captures()["peak"], {})),
     ("replay-memory", "peak memory of a rank that replays SmolLM2 / 1.5 GiB", "<=", 1.0,
      lambda b: memory(b.replay_peak(), {})),
-] + rows_many.rows() + rows_decode.rows() + rows_pages.rows()
+] + rows_many.rows() + rows_decode.rows() + rows_pages.rows() + rows_verify.rows()
 
 
 def of(result, key):

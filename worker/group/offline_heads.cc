@@ -73,6 +73,8 @@ absl::StatusOr<OfflineHead> HeadOfFile(const std::string& spec, const FileSpec& 
   head.spec = spec;
   head.file = source.path;
   head.tensor = tensor.name;
+  head.stored_file = source.path;
+  head.stored_tensor = tensor.name;
   head.identity.vocab = tensor.shape[0];
   head.identity.hidden = tensor.shape[1];
   head.identity.original_dtype = std::string(DTypeName(tensor.dtype));

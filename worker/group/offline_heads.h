@@ -21,6 +21,8 @@ struct OfflineHead {
   std::string tensor;
   HeadIdentity identity;  // rounded_sha256 is the content digest of the bf16 values
   bool of_model = false;  // found in a MODEL rather than named as a FILE
+  // Where it lies as it was stored; "" when only a rank could read it (GGUF, packed weights).
+  std::string stored_file, stored_tensor;
   // Where the bias that identity.bias_sha256 names lies; "" = none.
   std::string bias_file, bias_tensor;
   bool bias_found = false;  // nobody asked for it: it lies beside the weight in the head's file
