@@ -26,22 +26,23 @@ namespace {
 
 constexpr uint64_t kPieceBytes = 1 << 20;
 
-// Whether any of `count` values has an exponent of all ones.
-template <typename Bits>
-bool AnyNonFinite(const uint8_t* bytes, size_t count, Bits exponent) {
-  Bits any = 0;
-  for (size_t i = 0; i < count; ++i) {
-    Bits bits;
-    std::memcpy(&bits, bytes + i * sizeof(Bits), sizeof(Bits));
-    any |= static_cast<Bits>((bits & exponent) == exponent);
+// Whether any value has an exponent of all ones, eight bytes at a time: added to such an exponent
+// alone, `one` reaches the sign bit. `exponent`, `one` and `sign` are those of each value in 64
+// bits.
+bool AnyNonFinite(std::span<const uint8_t> bytes, uint64_t exponent, uint64_t one, uint64_t sign) {
+  uint64_t any = 0;
+  for (size_t at = 0; at < bytes.size(); at += 8) {
+    uint64_t values = 0;
+    std::memcpy(&values, bytes.data() + at, std::min<size_t>(8, bytes.size() - at));
+    any |= (values & exponent) + one;
   }
-  return any != 0;
+  return (any & sign) != 0;
 }
 
 bool HasNonFinite(std::span<const uint8_t> bytes, DType dtype) {
   if (dtype == DType::kF32)
-    return AnyNonFinite<uint32_t>(bytes.data(), bytes.size() / 4, 0x7f800000u);
-  return AnyNonFinite<uint16_t>(bytes.data(), bytes.size() / 2, 0x7f80u);
+    return AnyNonFinite(bytes, 0x7f8000007f800000u, 0x0080000000800000u, 0x8000000080000000u);
+  return AnyNonFinite(bytes, 0x7f807f807f807f80u, 0x0080008000800080u, 0x8000800080008000u);
 }
 
 // What one pass over a hidden file tells.
