@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "client/cli/artefact_commands.h"
 #include "client/cli/cmd_capture_import.h"
 #include "client/cli/commands.h"
 #include "client/cli/device_option.h"
@@ -81,7 +82,8 @@ void AddCaptureCommand(CLI::App& app, CliContext& context) {
       app, context, "capture",
       "Capture a model's final hidden states over a suite, without a server.\n"
       "The output folder is in the published capture form. An interrupted capture is continued by\n"
-      "the same command: contexts that are there and match their digests are kept.",
+      "the same command: contexts that are there and match their digests are kept.\n"
+      "Its subcommands look at captures that are there, in any published form.",
       "  assay capture --model model.gguf --suite suite --out captures/reference\n"
       "  assay capture --model model.gguf@rtn:bits=4,group=32 --suite suite --out captures/int4\n"
       "  assay capture --model hf-folder --suite suite --out sentinels --filter sentinel --tp 2\n");
@@ -105,6 +107,8 @@ void AddCaptureCommand(CLI::App& app, CliContext& context) {
   AddDeviceOption(command, &options->device);
   OnRun(command, context, [options, &context] { return RunCapture(*options, context); });
   AddCaptureImportCommands(*command, context);
+  AddCaptureFolderCommands(*command, context);
+  AddCaptureConvertCommand(*command, context);
 }
 
 }  // namespace assay

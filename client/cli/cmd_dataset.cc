@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "client/cli/artefact_commands.h"
 #include "client/cli/commands.h"
 #include "fmt/format.h"
 #include "storage/base/files.h"
@@ -172,6 +173,7 @@ void AddDatasetCommand(CLI::App& app, CliContext& context) {
   verify->add_flag("--strict", command->strict, "Refuse on warnings too");
   OnRun(verify, context, [command, &context] { return RunVerify(*command, context); });
   AddDatasetCompare(*dataset, context);
+  AddDatasetPackCommand(*dataset, context);
 }
 
 }  // namespace assay

@@ -10,6 +10,7 @@
 #include "storage/base/macros.h"
 #include "storage/llamacpp/block.h"
 #include "storage/llamacpp/compare.h"
+#include "storage/llamacpp/operand.h"
 #include "worker/group/group.h"
 
 namespace assay {
@@ -20,9 +21,14 @@ struct LogitsCommand {
   int threads = 0;
 };
 
+absl::StatusOr<std::shared_ptr<const LlamacppLogits>> OpenOperand(const std::string& path) {
+  ASSAY_ASSIGN_OR_RETURN(const std::string file, LlamacppFileOf(path));
+  return LlamacppLogits::Open(file);
+}
+
 absl::StatusOr<int> InspectLogits(const LogitsCommand& command, CliContext& context) {
-  ASSAY_ASSIGN_OR_RETURN(const auto file, LlamacppLogits::Open(command.base));
-  ASSAY_ASSIGN_OR_RETURN(const std::string digest, Sha256File(command.base));
+  ASSAY_ASSIGN_OR_RETURN(const auto file, OpenOperand(command.base));
+  ASSAY_ASSIGN_OR_RETURN(const std::string digest, Sha256File(file->path()));
   uint64_t clipped = 0, floored = 0;
   for (int64_t i = 0; i < file->rows(); ++i) {
     const LlamacppRow row = file->Row(i);
@@ -91,8 +97,8 @@ int Threads(const LogitsCommand& command) {
 }
 
 absl::StatusOr<int> CompareTwo(const LogitsCommand& command, CliContext& context) {
-  ASSAY_ASSIGN_OR_RETURN(const auto base, LlamacppLogits::Open(command.base));
-  ASSAY_ASSIGN_OR_RETURN(const auto cand, LlamacppLogits::Open(command.cand));
+  ASSAY_ASSIGN_OR_RETURN(const auto base, OpenOperand(command.base));
+  ASSAY_ASSIGN_OR_RETURN(const auto cand, OpenOperand(command.cand));
   ASSAY_ASSIGN_OR_RETURN(const auto rows, CompareLogitsFiles(*base, *cand, Threads(command)));
   const Json summary = SummarizeLogitsRows(rows);
   context.PrintJson(summary);
@@ -101,7 +107,7 @@ absl::StatusOr<int> CompareTwo(const LogitsCommand& command, CliContext& context
 }
 
 absl::StatusOr<int> PrintTool(const LogitsCommand& command, CliContext& context) {
-  ASSAY_ASSIGN_OR_RETURN(const auto base, LlamacppLogits::Open(command.base));
+  ASSAY_ASSIGN_OR_RETURN(const auto base, OpenOperand(command.base));
   ASSAY_ASSIGN_OR_RETURN(const auto rows, ToolRowsOfRaw(*base, command.raw, Threads(command)));
   const std::string block = LlamacppClosingBlock(rows);
   const std::string text =
@@ -130,7 +136,9 @@ void AddLogitsCommand(CLI::App& app, CliContext& context) {
   CLI::App* inspect =
       AddCommand(*logits, context, "inspect", "Check a logits file and say what is in it",
                  "  assay logits inspect base.kld\n");
-  inspect->add_option("FILE", options->base, "File of llama-perplexity --kl-divergence-base")
+  inspect
+      ->add_option("FILE", options->base,
+                   "File of llama-perplexity --kl-divergence-base, or an imported one")
       ->required();
   OnRun(inspect, context, [options, &context] { return InspectLogits(*options, context); });
   CLI::App* compare = AddCommand(*logits, context, "compare",

@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 
+#include "client/cli/artefact_commands.h"
 #include "client/cli/commands.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/session.h"
@@ -138,6 +139,7 @@ void AddSuiteCommand(CLI::App& app, CliContext& context) {
                               "  assay suite list --server coordinator:7070\n");
   AddSessionOptions(list, &command->session);
   OnRun(list, context, [command, &context] { return ListSuites(*command, context); });
+  AddSuiteFolderCommands(*suite, context);
   AddSuiteImportCommand(*suite, context);
 }
 

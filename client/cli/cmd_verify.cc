@@ -8,6 +8,7 @@
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "storage/report/report.h"
+#include "storage/seal/pack.h"
 #include "storage/seal/receipt.h"
 #include "storage/seal/verify.h"
 
@@ -21,7 +22,7 @@ struct VerifyOptions {
 // A report is not what vouches for itself, and a model or an archive is no result at all: nothing
 // would be checked, so nothing is wrong but the path. Damaged receipts are for verify to judge.
 absl::Status CheckIsNoReport(const std::string& path) {
-  if (IsDirectory(path)) return absl::OkStatus();
+  if (IsDirectory(path) || IsPackedResult(path)) return absl::OkStatus();
   const absl::StatusOr<std::string> bytes = ReadFile(path, kReportBytesMax);
   const std::string advice = "; give the folder that assay score wrote, or a receipt.json";
   if (!bytes.ok()) return Annotate(bytes.status(), "verify: not a receipt" + advice);
@@ -52,7 +53,9 @@ absl::StatusOr<int> RunVerify(const VerifyOptions& options, CliContext& context)
     }
     ASSAY_RETURN_IF_ERROR(Annotate(PublicKey::FromFile(options.key).status(), "--key"));
   }
-  const Verification verification = VerifyDirectory(options.path, options.key);
+  const Verification verification = IsPackedResult(options.path)
+                                        ? VerifyPackedResult(options.path, options.key)
+                                        : VerifyDirectory(options.path, options.key);
   for (const Gate& gate : verification.gates) {
     // Nothing was checked, so nothing is wrong but the path.
     if (gate.reason == "NOTHING_TO_VERIFY") return NotFoundError(gate.reason, gate.message);
@@ -81,9 +84,12 @@ void AddVerifyCommand(CLI::App& app, CliContext& context) {
       "listed as not covered. Without --key a good receipt is \"valid for an unknown key\" (exit\n"
       "code 6); anything wrong is exit code 5.",
       "  assay verify result --key lab.pub\n"
-      "  assay verify result/int4/receipt.json --key result/key.pub\n");
+      "  assay verify result/int4/receipt.json --key result/key.pub\n"
+      "  assay verify result.tar --key lab.pub\n");
   command->get_option("--quiet")->description("Print only what failed and the verdict");
-  command->add_option("PATH", options->path, "Result folder, candidate folder or receipt")
+  command
+      ->add_option("PATH", options->path,
+                   "Result folder, candidate folder, receipt, or a file of assay pack")
       ->required();
   command->add_option("--key", options->key, "Public key that you trust, PEM");
   OnRun(command, context, [options, &context] { return RunVerify(*options, context); });

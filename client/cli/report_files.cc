@@ -72,6 +72,12 @@ std::string FullName(const std::string& kind, const std::string& text) {
 }
 
 absl::StatusOr<std::vector<NamedResult>> ReadLocalResults(const std::string& given) {
+  if (IsPackedResult(given)) {
+    ASSAY_ASSIGN_OR_RETURN(const auto unpacked, UnpackedResult::Open(given));
+    ASSAY_ASSIGN_OR_RETURN(auto results, ReadLocalResults(unpacked->folder()));
+    for (NamedResult& result : results) result.unpacked = unpacked;
+    return results;
+  }
   if (!IsDirectory(given)) {
     ASSAY_ASSIGN_OR_RETURN(NamedResult result, ReadOne(given));
     std::vector<NamedResult> results;

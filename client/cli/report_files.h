@@ -11,11 +11,13 @@
 #include "client/cli/session.h"
 #include "storage/report/positions.h"
 #include "storage/report/summary.h"
+#include "storage/seal/pack.h"
 
 namespace assay {
 
 // One candidate's result. A candidate of an --out folder that failed has only label and reason.
 struct NamedResult {
+  std::shared_ptr<const UnpackedResult> unpacked;  // keeps `folder` of a packed one alive
   SummaryCandidate candidate;
   std::string bytes;   // of report.json
   std::string folder;  // on this machine; "" for one at a coordinator
@@ -29,8 +31,8 @@ struct NamedResults {
 };
 
 // `given`: report.json, a candidate's folder, or the --out folder of a run (every candidate in its
-// summary.json), all on this machine. REPORT_MISSING when a folder holds none, and those of
-// reading.
+// summary.json), or a file of assay pack, all on this machine. REPORT_MISSING when a folder holds
+// none, and those of reading.
 absl::StatusOr<std::vector<NamedResult>> ReadLocalResults(const std::string& given);
 
 // As above where `given` exists on this machine; else reports/ID or ID at the coordinator of

@@ -107,7 +107,7 @@ absl::StatusOr<LocalModel> ParseModelArgument(std::string_view text) {
   model.is_capture = remote(kCapturesPrefix);
   if (!model.is_capture && !remote(kModelsPrefix)) {
     model.path = spec.path;
-    model.is_capture = FileExists(JoinPath(spec.path, kCaptureManifestName));
+    model.is_capture = FileExists(CaptureManifestPath(spec.path));
   }
   if (model.is_capture && !spec.transform.empty()) {
     return InvalidError("TRANSFORM_INVALID",

@@ -112,7 +112,7 @@ void ExamineSuite(std::string_view bytes, const std::string& where, PublishedExa
   if (suite.ok()) {
     AddEqual(out, "layout", std::string(bytes) == PythonPrettyJson(suite->manifest), true);
   }
-  AddNotChecked(out, "tokens", "their files are beside the manifest: assay suite inspect FOLDER");
+  AddNotChecked(out, "tokens", "their files are beside the manifest: assay suite verify DIR");
   AddNotChecked(out, "source texts",
                 "windows, contamination scans and cluster draws need the texts");
 }
@@ -128,7 +128,7 @@ void ExamineCapture(const Json& document, const std::string& where, PublishedExa
              Sha256Hex(PythonCanonJson(contract)));
   }
   AddNotChecked(out, "tensors",
-                "their files are beside the manifest: assay replay reads and checks them");
+                "their files are beside the manifest: assay capture verify DIR");
 }
 
 void ExamineReport(std::string_view bytes, const Json& document, const std::string& where,
