@@ -65,6 +65,7 @@ std::map<std::string, Setter> Setters(Flags* f) {
       {"unit-contexts", Int("unit-contexts", &core.unit_contexts, 1, core.unit_contexts_max)},
       {"unit-failures", Int("unit-failures", &core.failures_max, 1, 100)},
       {"unit-losses", Int("unit-losses", &core.losses_max, 1, 1000)},
+      {"recheck-per-mille", Int("recheck-per-mille", &core.recheck_per_mille, 0, 1000)},
       {"model-wait-ms", Int("model-wait-ms", &core.model_wait_ms, 0, kDay)},
       {"worker-wait-ms", Int("worker-wait-ms", &core.worker_wait_ms, 0, 30 * kDay)},
       {"min-free-bytes", Int("min-free-bytes", &f->engine.min_free_bytes, 0, kBytes)},
@@ -134,6 +135,7 @@ usage: assayd [--data DIR] [--listen ADDRESS ...] [flags]
   --unit-contexts N      contexts per unit when a run does not say (16)
   --unit-failures N      failures after which a unit is given up (3)
   --unit-losses N        workers lost while they did a unit after which it is given up (10)
+  --recheck-per-mille N  of 1000 captures and replays, how many another worker does again, bytes compared (0)
   --model-wait-ms N      wait for a worker that has a model (30000)
   --worker-wait-ms N     wait for a worker that may do the work (600000)
   --min-free-bytes N     refuse new work below this much free space (536870912)

@@ -24,6 +24,13 @@ void ReopenReplays(Txn& t, const RunRow& run) {
   if (it == t.s.units_of_run.end()) return;
   for (const uint64_t id : std::set<uint64_t>(it->second)) {
     UnitRow unit = t.s.units.at(id);
+    if (unit.checks != 0) {  // of a result that does not count any more
+      CloseLease(t, unit.lease, "cancelled", UnitState::kDropped);
+      unit = t.s.units.at(id);
+      unit.state = UnitState::kDropped;
+      t.Put(unit);
+      continue;
+    }
     if (!IsReplay(unit.kind) || unit.state != UnitState::kDone) continue;
     unit.state = UnitState::kReady;
     unit.result_json.clear();
@@ -102,9 +109,9 @@ std::string UnitBackend(const RunRow& run) {
 absl::Status SettleBackend(Txn& t, const UnitRow& unit, const Json& result) {
   const JsonFields fields(result, "replay result");
   ASSAY_ASSIGN_OR_RETURN(const std::string backend, fields.String("backend"));
+  if (backend == t.s.runs.at(unit.run).settled_backend) return absl::OkStatus();
   RunRow run = t.s.runs.at(unit.run);
   const std::string wanted = run.settled_backend.empty() ? run.backend : run.settled_backend;
-  if (backend == wanted && !run.settled_backend.empty()) return absl::OkStatus();
   const bool moves =
       run.backend.empty() && backend == kFallbackBackend && !run.settled_backend.empty();
   if (!wanted.empty() && backend != wanted && !moves) {

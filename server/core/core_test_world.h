@@ -138,7 +138,8 @@ class World {
       }
       case UnitKind::kReplay:
       case UnitKind::kNoise:
-        json["sha256"] = Sha256Hex("positions" + std::to_string(unit.id) + salt);
+        json["sha256"] = Sha256Hex("positions" +
+                                   std::to_string(unit.checks != 0 ? unit.checks : unit.id) + salt);
         json["bytes"] = 10;
         json["backend"] = backend;
         break;

@@ -103,6 +103,28 @@ absl::Status ApplyFiles(Txn& t, const UnitRow& unit, const Json& result) {
   return absl::OkStatus();
 }
 
+// A check must have been made with what the first result was made with, or the two say nothing of
+// each other.
+absl::Status CheckMadeAlike(const State& s, const UnitRow& unit, const Json& result) {
+  const JsonFields fields(result, "result of a check");
+  ASSAY_RETURN_IF_ERROR(fields.CheckObject());
+  if (!unit.run.empty()) {
+    ASSAY_ASSIGN_OR_RETURN(const std::string backend, fields.String("backend"));
+    if (backend == s.runs.at(unit.run).settled_backend) return absl::OkStatus();
+    return PreconditionError("BACKEND_DIFFERS", "unit " + std::to_string(unit.id) + " used the " +
+                                                    backend + " backend, this run's is " +
+                                                    s.runs.at(unit.run).settled_backend +
+                                                    "; it is done again");
+  }
+  ASSAY_ASSIGN_OR_RETURN(const Json* identity, fields.Object("identity"));
+  ASSAY_ASSIGN_OR_RETURN(const std::string identity_json, CanonicalJson(*identity));
+  if (identity_json == s.captures.at(unit.capture).identity_json) return absl::OkStatus();
+  return PreconditionError("KERNEL_DIFFERS",
+                           "capture result: made by other kernels than captures/" + unit.capture +
+                               " was begun with; restart the "
+                               "worker, so that it says what it has");
+}
+
 absl::Status CheckReplay(const Json& result) {
   const JsonFields fields(result, "replay result");
   ASSAY_RETURN_IF_ERROR(fields.CheckObject());
@@ -193,7 +215,7 @@ Ack TakeFailure(Txn& t, WorkerState& worker, UnitRow unit, const LeaseResult& ou
   if (reason == "MODEL_NOT_HERE" && !unit.model.empty()) {
     worker.models_absent.insert(unit.model);
     CloseLease(t, outcome.lease, reason, UnitState::kReady);
-    ReconcileAll(t);
+    ReconcileUsers(t, unit);
     return ack;
   }
   if (reason == "LEASE_CANCELLED" || reason == "LEASE_LOST" || reason == "WORKER_LEAVING") {
@@ -206,7 +228,7 @@ Ack TakeFailure(Txn& t, WorkerState& worker, UnitRow unit, const LeaseResult& ou
   if (reason == "DISK_FULL")
     unit.error.message = "workers/" + worker.id + ": " + unit.error.message;
   size_t named = 0;
-  const bool blames = !outcome.retryable && unit.kind == UnitKind::kReplay &&
+  const bool blames = !outcome.retryable && unit.checks == 0 && unit.kind == UnitKind::kReplay &&
                       CandidateOf(outcome.error_operand, &named);
   if (!blames) {
     ++unit.failures;
@@ -232,6 +254,7 @@ void PoisonUnit(Txn& t, UnitRow unit, const Fault& error) {
   unit.state = UnitState::kPoisoned;
   unit.error = error;
   t.Put(unit);
+  if (unit.checks != 0) return EndRecheck(t, std::move(unit), error);
   ++t.s.counters.units_poisoned;
   switch (unit.kind) {
     case UnitKind::kPrepare:
@@ -247,7 +270,7 @@ void PoisonUnit(Txn& t, UnitRow unit, const Fault& error) {
                     "); the report says that the noise floor was not measured");
         t.Put(run);
       }
-      ReconcileAll(t);
+      ReconcileUsers(t, unit);
       return;
     }
     case UnitKind::kReplay:
@@ -292,7 +315,9 @@ Ack TakeResult(Txn& t, WorkerState& worker, const LeaseResult& outcome) {
     status = text.status();
     canonical = text.value_or("");
   }
-  if (status.ok()) {
+  if (status.ok() && unit.checks != 0) {
+    status = CheckMadeAlike(t.s, unit, *json);
+  } else if (status.ok()) {
     switch (unit.kind) {
       case UnitKind::kPrepare:
         status = ApplyPrepare(t, unit, *json);
@@ -323,10 +348,15 @@ Ack TakeResult(Txn& t, WorkerState& worker, const LeaseResult& outcome) {
   CloseLease(t, outcome.lease, "done", UnitState::kDone);
   if (!unit.model.empty()) worker.models_present.insert(unit.model);
   ++t.s.counters.results_accepted;
+  if (unit.checks != 0) {
+    CompareRecheck(t, t.s.units.at(unit.id));
+    return {outcome.lease, AckKind::kAccepted, ""};
+  }
+  MaybeRecheck(t, t.s.units.at(unit.id));
   if (unit.run.empty()) {
-    ReconcileAll(t);
-  } else {
-    Reconcile(t, unit.run);
+    ReconcileUsers(t, unit);
+  } else if (t.s.unit_counts[unit.run].open == 0) {
+    Reconcile(t, unit.run);  // nothing of a run changes before its last open unit
   }
   return {outcome.lease, AckKind::kAccepted, ""};
 }

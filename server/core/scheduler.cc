@@ -49,126 +49,11 @@ namespace {
 constexpr int64_t kProgressMax = int64_t{1} << 40;
 constexpr size_t kReplacedMax = 16;  // earlier incarnations remembered per worker
 
-std::string LeaseId(const State& s, const UnitRow& unit) {
-  return std::to_string(s.epoch) + "-" + std::to_string(unit.id) + "-" +
-         std::to_string(unit.attempt);
-}
-
 const std::string& PinnedIdentity(const State& s, const UnitRow& unit) {
   static const std::string none;
   if (unit.kind == UnitKind::kPrepare) return none;
   return IsReplay(unit.kind) ? s.runs.at(unit.run).replay_identity_json
                              : s.captures.at(unit.capture).identity_json;
-}
-
-bool HasIdentity(const State& s, const WorkerState& w, const UnitRow& unit) {
-  const std::string& pinned = PinnedIdentity(s, unit);
-  if (pinned.empty()) return true;
-  return (IsReplay(unit.kind) ? w.replay_identity : w.capture_identity) == pinned;
-}
-
-// Whether the first captures of the unit's contexts were made by this worker.
-bool MadeFirst(const State& s, const WorkerState& w, const UnitRow& repeat) {
-  const auto it = s.units_of_capture.find(repeat.capture);
-  if (it == s.units_of_capture.end()) return false;
-  return std::any_of(it->second.begin(), it->second.end(), [&](uint64_t id) {
-    const UnitRow& unit = s.units.at(id);
-    if (unit.kind != UnitKind::kCapture || unit.state != UnitState::kDone || unit.attempts.empty())
-      return false;
-    if (unit.attempts.back().worker != w.id) return false;
-    return std::any_of(unit.contexts.begin(), unit.contexts.end(), [&](int64_t c) {
-      return std::find(repeat.contexts.begin(), repeat.contexts.end(), c) != repeat.contexts.end();
-    });
-  });
-}
-
-bool FailedOn(const WorkerState& w, const UnitRow& unit) {
-  return std::find(unit.failed_on.begin(), unit.failed_on.end(), w.id) != unit.failed_on.end();
-}
-
-// False when another worker should take it: one on which it has not failed, or, for a repeat, one
-// that did not make the first capture.
-bool IsPreferred(const State& s, const WorkerState& w, const UnitRow& unit) {
-  const bool failed = FailedOn(w, unit);
-  const bool made = unit.kind == UnitKind::kRepeat && MadeFirst(s, w, unit);
-  if (!failed && !made) return true;
-  return std::none_of(s.workers.begin(), s.workers.end(), [&](const auto& other) {
-    const WorkerState& o = other.second;
-    if (o.id == w.id || !MayTake(s, o, unit)) return false;
-    if (failed) return !FailedOn(o, unit);
-    return !FailedOn(o, unit) && !MadeFirst(s, o, unit);
-  });
-}
-
-void GrantUnit(Txn& t, WorkerState& w, UnitRow unit, SyncAnswer* answer) {
-  const std::string waiting = WaitingRun(t.s, unit);
-  ++unit.attempt;
-  unit.state = UnitState::kLeased;
-  unit.lease = LeaseId(t.s, unit);
-  AttemptRow attempt;
-  attempt.lease = unit.lease;
-  attempt.worker = w.id;
-  attempt.incarnation = w.incarnation;
-  attempt.build = w.build;
-  attempt.tp = w.tp;
-  attempt.host_json = w.host_json;
-  attempt.identity_sha256 = Sha256Hex(IsReplay(unit.kind) ? w.replay_identity : w.capture_identity);
-  attempt.start_ms = t.now.unix_ms;
-  unit.attempts.push_back(attempt);
-  if (!waiting.empty()) {
-    RunRow run = t.s.runs.at(waiting);
-    bool changed = false;
-    if (IsReplay(unit.kind) && run.replay_identity_json.empty()) {
-      run.replay_identity_json = w.replay_identity;
-      changed = true;
-    }
-    if (unit.kind == UnitKind::kReplay) {
-      unit.candidates.clear();
-      for (uint32_t i = 0; i < run.candidates.size(); ++i) {
-        if (run.candidates[i].state == CandidateState::kWaiting) unit.candidates.push_back(i);
-      }
-    }
-    if (run.state == RunState::kQueued) {
-      SetRunState(t, &run, RunState::kRunning);
-      changed = true;
-    }
-    if (changed) t.Put(run);
-  }
-  t.Put(unit);
-  w.leases.insert(unit.lease);
-  t.s.leases[unit.lease] = {unit.id,
-                            w.id,
-                            w.incarnation,
-                            t.now.mono_ms + t.s.options.lease_ms,
-                            0,
-                            static_cast<int64_t>(unit.contexts.size())};
-  ++t.s.counters.leases_granted;
-  answer->start.push_back({unit.lease, unit.id, waiting});
-}
-
-void Grant(Txn& t, WorkerState& w, int64_t slots, SyncAnswer* answer) {
-  if (w.draining || w.replay_identity.empty()) return;
-  for (const uint64_t id : std::set<uint64_t>(t.s.ready_units)) {
-    if (slots <= 0) return;
-    const UnitRow& unit = t.s.units.at(id);
-    if (!MayTake(t.s, w, unit)) {
-      if (!HasIdentity(t.s, w, unit)) {
-        if (const std::string waiting = WaitingRun(t.s, unit); !waiting.empty()) {
-          RunRow run = t.s.runs.at(waiting);
-          const uint64_t before = run.revision;
-          t.NoteOnce(&run, "WORKER_IDENTITY_DIFFERS",
-                     "workers/" + w.id + " has other " +
-                         (IsReplay(unit.kind) ? "replay" : "capture") +
-                         " kernels than this run was begun with; it gets none of those units");
-          if (run.revision != before) t.Put(run);
-        }
-      }
-      continue;
-    }
-    if (!IsPreferred(t.s, w, unit)) continue;
-    GrantUnit(t, w, unit, answer);
-    --slots;
-  }
 }
 
 // The unit of a lease whose worker went silent is to be done again; but one whose leases are lost
@@ -261,138 +146,23 @@ absl::Status Register(Txn& t, const Synchronize& c) {
   w.live = true;
   w.seen_mono_ms = t.now.mono_ms;
   w.seen_unix_ms = t.now.unix_ms;
-  if (!was_live) ReconcileAll(t);  // captures may be planned now
+  if (!was_live) ReconcileUnsettled(t);  // captures may be planned now
   return absl::OkStatus();
-}
-
-// The wait after which a unit that nobody may take fails, and with what.
-Fault StuckFault(const State& s, const UnitRow& unit, int64_t* wait_ms) {
-  *wait_ms = s.options.worker_wait_ms;
-  bool live = false, identity = false;
-  for (const auto& [id, w] : s.workers) {
-    if (!w.live || w.draining || w.replay_identity.empty()) continue;
-    live = true;
-    identity = identity || HasIdentity(s, w, unit);
-  }
-  if (!live) {
-    return {"UNAVAILABLE", "WORKERS_UNAVAILABLE",
-            "no worker is connected; start assay-worker with --coordinator pointing here"};
-  }
-  if (!identity) {
-    return {"UNAVAILABLE", "KERNEL_UNAVAILABLE",
-            "no connected worker has the kernels that this work was begun with; bring such a "
-            "worker back or start a "
-            "fresh run"};
-  }
-  *wait_ms = s.options.model_wait_ms;
-  return {"UNAVAILABLE", "MODEL_UNAVAILABLE",
-          "no connected worker has models/" + unit.model +
-              "; put its files under a worker's --model-root or upload them"};
-}
-
-void EndStuckUnits(Txn& t) {
-  for (const uint64_t id : std::set<uint64_t>(t.s.ready_units)) {
-    const UnitRow unit = t.s.units.at(id);
-    if (unit.state != UnitState::kReady) continue;
-    const bool taken = std::any_of(t.s.workers.begin(), t.s.workers.end(),
-                                   [&](const auto& w) { return MayTake(t.s, w.second, unit); });
-    if (taken) {
-      t.s.stuck_since.erase(id);
-      continue;
-    }
-    const int64_t since = t.s.stuck_since.emplace(id, t.now.mono_ms).first->second;
-    int64_t wait_ms = 0;
-    const Fault fault = StuckFault(t.s, unit, &wait_ms);
-    if (t.now.mono_ms - since >= wait_ms) PoisonUnit(t, unit, fault);
-  }
-}
-
-// Fails a run that waits for a backend that no connected worker has. True while it waits or fails.
-bool EndWithoutBackend(Txn& t, RunRow* run) {
-  if (run->replay_planned || run->state == RunState::kSealing) return false;
-  const std::string others = BackendsWithout(t.s, run->backend);
-  if (others.empty()) return false;
-  const int64_t since = t.s.run_stuck_since.emplace(run->id, t.now.mono_ms).first->second;
-  if (t.now.mono_ms - since < t.s.options.model_wait_ms) return true;
-  t.s.run_stuck_since.erase(run->id);
-  FailRun(t, run,
-          {"FAILED_PRECONDITION", "BACKEND_UNAVAILABLE",
-           "no connected worker has the replay backend " + run->backend + ", only " + others +
-               "; use one of them or auto, or connect such a worker and start the run again"});
-  return true;
-}
-
-// Runs that cannot even choose a capture: no worker has the model.
-void EndStuckRuns(Txn& t) {
-  for (const std::string& id : std::set<std::string>(t.s.active_runs)) {
-    RunRow run = t.s.runs.at(id);
-    const OperandRow* waiting = nullptr;
-    size_t index = 0;
-    for (size_t i = 0; i < run.candidates.size(); ++i) {
-      const CandidateRow& c = run.candidates[i];
-      if (c.state == CandidateState::kWaiting && c.source.capture.empty() &&
-          !c.source.head.empty()) {
-        waiting = &c.source;
-        index = i;
-      }
-    }
-    if (EndWithoutBackend(t, &run)) continue;
-    const OperandRow& ref = run.reference;
-    const bool reference = ref.capture.empty() && !ref.head.empty() && !LiveOperands(&run).empty();
-    if (run.state == RunState::kSealing || (waiting == nullptr && !reference)) {
-      t.s.run_stuck_since.erase(id);
-      continue;
-    }
-    const int64_t since = t.s.run_stuck_since.emplace(id, t.now.mono_ms).first->second;
-    const bool live = std::any_of(t.s.workers.begin(), t.s.workers.end(), [](const auto& w) {
-      return w.second.live && !w.second.draining && !w.second.replay_identity.empty();
-    });
-    if (t.now.mono_ms - since < (live ? t.s.options.model_wait_ms : t.s.options.worker_wait_ms))
-      continue;
-    const Fault fault =
-        live ? Fault{"UNAVAILABLE", "MODEL_UNAVAILABLE",
-                     "no connected worker can capture models/" +
-                         (reference ? ref.model : waiting->model) +
-                         "; put its files under a worker's --model-root or upload them"}
-             : Fault{"UNAVAILABLE", "WORKERS_UNAVAILABLE",
-                     "no worker is connected; start assay-worker with --coordinator pointing here"};
-    t.s.run_stuck_since.erase(id);
-    if (reference) {
-      FailRun(t, &run, fault);
-    } else {
-      FailCandidate(t, &run, index, fault);
-      Reconcile(t, id);
-    }
-  }
-}
-
-// Nothing is given out while the disk is low: every active run says so once, and fails by name when
-// nobody makes room.
-void WaitForDisk(Txn& t) {
-  if (!t.s.disk_low_since) t.s.disk_low_since = t.now.mono_ms;
-  const bool over = t.now.mono_ms - *t.s.disk_low_since >= t.s.options.disk_wait_ms;
-  for (const std::string& id : std::set<std::string>(t.s.active_runs)) {
-    RunRow run = t.s.runs.at(id);
-    if (run.state == RunState::kSealing) continue;
-    if (over) {
-      FailRun(t, &run,
-              {"RESOURCE_EXHAUSTED", "DISK_LOW",
-               "the coordinator's disk stayed nearly full; make room there and start the run again "
-               "(finished captures are kept)"});
-      continue;
-    }
-    const uint64_t before = run.revision;
-    t.NoteOnce(&run, "DISK_LOW",
-               "the coordinator's disk is nearly full: no work is given out until there is room; "
-               "delete something there, or give --min-free-bytes a smaller value");
-    if (run.revision != before) t.Put(run);
-  }
 }
 
 }  // namespace
 
+bool HasIdentity(const State& s, const WorkerState& w, const UnitRow& unit) {
+  const std::string& pinned = PinnedIdentity(s, unit);
+  if (pinned.empty()) return true;
+  return (IsReplay(unit.kind) ? w.replay_identity : w.capture_identity) == pinned;
+}
+
 bool MayTake(const State& s, const WorkerState& w, const UnitRow& unit) {
   if (!w.live || w.draining || w.replay_identity.empty()) return false;
+  const auto& not_by = unit.failed_on;
+  if (unit.checks != 0 && std::find(not_by.begin(), not_by.end(), w.id) != not_by.end())
+    return false;
   if (!IsReplay(unit.kind)) {
     if (w.models_absent.count(unit.model) != 0) return false;
     if (unit.kind != UnitKind::kPrepare && w.capture_identity.empty()) return false;
@@ -478,7 +248,7 @@ void DoTick(Txn& t, const Tick& c) {
     if (lease.expires_mono_ms < t.now.mono_ms) expired.push_back(id);
   }
   for (const std::string& id : expired) LoseLease(t, id, "expired");
-  if (lost) ReconcileAll(t);  // captures may have to move to other kernels
+  if (lost) ReconcileUnsettled(t);  // captures may have to move to other kernels
   if (c.disk_low) {
     WaitForDisk(t);
     return;  // whatever waits, waits for the disk

@@ -3,6 +3,65 @@
 namespace assay {
 namespace {
 
+ReadyClass ClassOf(const State& s, const UnitRow& unit) {
+  ReadyClass out;
+  if (unit.checks != 0) {
+    for (const std::string& worker : unit.failed_on) out.not_by += worker + "/";
+  } else {
+    out.particular = unit.kind == UnitKind::kRepeat || !unit.failed_on.empty();
+  }
+  if (unit.kind == UnitKind::kPrepare) return out;
+  if (unit.run.empty()) {
+    out.work = ReadyClass::Work::kCapture;
+    const auto capture = s.captures.find(unit.capture);
+    if (capture != s.captures.end()) out.identity = capture->second.identity_json;
+    return out;
+  }
+  out.work = ReadyClass::Work::kReplay;
+  if (const auto run = s.runs.find(unit.run); run != s.runs.end()) {
+    out.identity = run->second.replay_identity_json;
+    out.backend = run->second.backend;
+  }
+  return out;
+}
+
+bool IsOpen(UnitState state) {
+  return state == UnitState::kBlocked || state == UnitState::kReady || state == UnitState::kLeased;
+}
+
+void Count(UnitCounts* counts, UnitState state, int64_t by) {
+  counts->total += by;
+  counts->open += IsOpen(state) ? by : 0;
+  counts->blocked += state == UnitState::kBlocked ? by : 0;
+  counts->done += state == UnitState::kDone ? by : 0;
+}
+
+std::set<std::string> UsedBy(const RunRow& run) {
+  std::set<std::string> used;
+  if (IsTerminal(run.state)) return used;
+  const auto add = [&](const OperandRow& op) {
+    for (const std::string* id : {&op.model, &op.capture, &op.given_capture}) {
+      if (!id->empty()) used.insert(*id);
+    }
+  };
+  add(run.reference);
+  for (const CandidateRow& candidate : run.candidates) add(candidate.source);
+  return used;
+}
+
+void Reindex(State& s, const std::string& run, const std::set<std::string>& before,
+             const std::set<std::string>& after) {
+  for (const std::string& id : before) {
+    if (after.count(id) != 0) continue;
+    const auto users = s.users_of.find(id);
+    users->second.erase(run);
+    if (users->second.empty()) s.users_of.erase(users);
+  }
+  for (const std::string& id : after) {
+    if (before.count(id) == 0) s.users_of[id].insert(run);
+  }
+}
+
 struct Absorber {
   State& s;
 
@@ -19,10 +78,29 @@ struct Absorber {
     }
   }
   void operator()(const RunRow& r) {
-    s.runs[r.id] = r;
+    RunRow& row = s.runs[r.id];
+    const std::set<std::string> before = row.id.empty() ? std::set<std::string>() : UsedBy(row);
+    const bool moves = !row.id.empty() && (row.replay_identity_json != r.replay_identity_json ||
+                                           row.backend != r.backend);
+    if (!row.id.empty() && --s.runs_by_state[row.state] == 0) s.runs_by_state.erase(row.state);
+    ++s.runs_by_state[r.state];
+    if (r.state == RunState::kPending || r.state == RunState::kQueued) {
+      s.waiting_runs[r.serial] = r.create_ms;
+    } else {
+      s.waiting_runs.erase(r.serial);
+    }
+    row = r;
+    Reindex(s, r.id, before, UsedBy(r));
+    if (moves) {
+      for (const uint64_t id : s.units_of_run[r.id]) {
+        const UnitRow& unit = s.units.at(id);
+        if (unit.state == UnitState::kReady) s.ready.Insert(id, ClassOf(s, unit), unit.model);
+      }
+    }
     s.run_order[r.serial] = r.id;
     if (IsTerminal(r.state)) {
       s.active_runs.erase(r.id);
+      s.unsettled_runs.erase(r.id);
       s.run_stuck_since.erase(r.id);
       s.noted.erase(s.noted.lower_bound({r.id, ""}), s.noted.lower_bound({r.id + '\0', ""}));
     } else {
@@ -30,12 +108,21 @@ struct Absorber {
     }
   }
   void operator()(const UnitRow& r) {
-    s.units[r.id] = r;
+    UnitRow& row = s.units[r.id];
+    if (row.id != 0) --s.units_by_state[{row.kind, row.state}];
+    ++s.units_by_state[{r.kind, r.state}];
+    if (!r.run.empty()) {
+      UnitCounts& counts = s.unit_counts[r.run];
+      if (row.id != 0) Count(&counts, row.state, -1);
+      Count(&counts, r.state, 1);
+    }
+    row = r;
     if (r.state == UnitState::kReady) {
       s.ready_units.insert(r.id);
+      s.ready.Insert(r.id, ClassOf(s, r), r.model);
     } else {
       s.ready_units.erase(r.id);
-      s.stuck_since.erase(r.id);
+      s.ready.Erase(r.id);
     }
     if (!r.run.empty()) s.units_of_run[r.run].insert(r.id);
     if (!r.capture.empty() && r.run.empty()) s.units_of_capture[r.capture].insert(r.id);

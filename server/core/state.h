@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/core/ready.h"
 #include "storage/db/row.h"
 
 namespace assay {
@@ -41,6 +42,8 @@ struct CoreOptions {
   int64_t worker_wait_ms =
       600'000;  // no live worker may take a unit: wait this long, then WORKERS_UNAVAILABLE
   int64_t disk_wait_ms = 600'000;  // the disk is low: active runs wait this long, then DISK_LOW
+  // Of 1000 captures and replays, how many are done again by another worker (docs/coordinator.md).
+  int64_t recheck_per_mille = 0;
   size_t active_runs_max = 10'000;
   size_t candidates_max = 64;
   size_t workers_max = 4096;
@@ -70,7 +73,15 @@ struct LeaseState {
 struct CoreCounters {
   uint64_t leases_granted = 0, leases_expired = 0, results_accepted = 0, results_duplicate = 0,
            results_different = 0, results_fenced = 0, results_invalid = 0, units_poisoned = 0,
-           runs_created = 0, reports_sealed = 0, reports_reused = 0;
+           runs_created = 0, reports_sealed = 0, reports_reused = 0, rechecks_same = 0,
+           rechecks_different = 0, rechecks_impossible = 0;
+  // Units, runs and workers that scheduling looked at: what its cost per unit is counted in.
+  mutable uint64_t rows_visited = 0;
+};
+
+// How many units of a run there are.
+struct UnitCounts {
+  int64_t total = 0, open = 0, blocked = 0, done = 0;
 };
 
 using FileMap = std::map<int64_t, CaptureFileRow>;
@@ -95,13 +106,20 @@ struct State {
   std::map<uint64_t, std::string> run_order;  // creation serial -> run
   std::set<std::string> active_runs;          // not ended
   std::set<uint64_t> ready_units;
+  ReadyIndex ready;  // the same units, for scheduling
+  std::map<std::pair<UnitKind, UnitState>, int64_t> units_by_state;
+  std::map<RunState, int64_t> runs_by_state;
+  std::map<uint64_t, int64_t> waiting_runs;  // PENDING or QUEUED: serial -> when created, unix ms
+  std::map<std::string, UnitCounts> unit_counts;          // of a run's own units
+  std::map<std::string, std::set<std::string>> users_of;  // model or capture -> active runs
+  // Active runs that a worker who comes or goes can matter to; kept by the planner.
+  std::set<std::string> unsettled_runs;
   std::map<std::string, std::set<uint64_t>> units_of_run, units_of_capture, units_of_model;
   std::map<std::string, std::string> report_of_work;  // fingerprint -> report
 
   // Never stored.
   std::map<std::string, WorkerState> workers;
   std::map<std::string, LeaseState> leases;
-  std::map<uint64_t, int64_t> stuck_since;  // READY unit nobody may take -> mono ms
   std::map<std::string, int64_t> run_stuck_since;
   std::optional<int64_t> disk_low_since;                // mono ms
   std::set<std::pair<std::string, std::string>> noted;  // (run, text) notes already made

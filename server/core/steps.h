@@ -28,6 +28,10 @@ void DropUnneeded(Txn& t, const RunRow& run);
 // planner.cc: does what a run needs next (units, capture choice, readiness, SEALING). Idempotent.
 void Reconcile(Txn& t, const std::string& run);
 void ReconcileAll(Txn& t);
+// Runs that use the unit's model or capture.
+void ReconcileUsers(Txn& t, const UnitRow& unit);
+// Runs that a worker who came or went can matter to.
+void ReconcileUnsettled(Txn& t);
 // An operand's model or capture has failed for good in every run that needs it.
 void FailOperands(Txn& t, const UnitRow& unit, const Fault& error);
 bool NeedsModel(const RunRow& run, const std::string& model);
@@ -40,6 +44,13 @@ absl::StatusOr<SyncAnswer> DoSynchronize(Txn& t, const Synchronize& command);
 void DoTick(Txn& t, const Tick& command);
 void DoStart(Txn& t, const Start& command);
 bool MayTake(const State& s, const WorkerState& worker, const UnitRow& unit);
+bool HasIdentity(const State& s, const WorkerState& worker, const UnitRow& unit);
+// waits.cc: ends the waits of units and runs that nobody can serve, and waits for the disk.
+void EndStuckUnits(Txn& t);
+void EndStuckRuns(Txn& t);
+void WaitForDisk(Txn& t);
+// grants.cc: gives the worker up to `slots` units.
+void Grant(Txn& t, WorkerState& worker, int64_t slots, SyncAnswer* answer);
 // Done with the kernels of replay rather than of capture.
 inline bool IsReplay(UnitKind kind) {
   return kind == UnitKind::kReplay || kind == UnitKind::kNoise;
@@ -51,6 +62,14 @@ void CloseLease(Txn& t, const std::string& lease, std::string_view outcome, Unit
 Ack TakeResult(Txn& t, WorkerState& worker, const LeaseResult& outcome);
 void PoisonUnit(Txn& t, UnitRow unit, const Fault& error);
 void DoDocumentFailed(Txn& t, const DocumentFailed& command);
+
+// recheck.cc: does an accepted unit again elsewhere when it is one of the sample.
+void MaybeRecheck(Txn& t, const UnitRow& done);
+// A check is DONE: the bytes are the same, or a third worker must decide, or the first was wrong.
+void CompareRecheck(Txn& t, const UnitRow& check);
+// Nobody can do the check.
+void EndRecheck(Txn& t, UnitRow check, const Fault& error);
+bool RechecksEnded(const State& s, const std::string& capture);
 
 // damage.cc: forgets what lies in those blobs; models' heads and native captures are made again,
 // whoever needs an imported capture or head fails.

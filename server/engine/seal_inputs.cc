@@ -253,6 +253,10 @@ SealRows CopySealRows(const State& state, const std::string& run_id, size_t cand
     for (const uint64_t id : it->second) {
       const UnitRow& unit = state.units.at(id);
       if (unit.state != UnitState::kDone) continue;
+      if (unit.checks != 0) {
+        out.others.push_back(unit);
+        continue;
+      }
       (unit.kind == UnitKind::kReplay ? out.replay : out.noise).push_back(unit);
     }
   }
@@ -343,6 +347,7 @@ absl::StatusOr<std::string> MakeExecution(const SealRows& rows, const std::strin
                        {"contexts", unit.contexts},
                        {"result_sha256", unit.result_sha256},
                        {"attempts", std::move(attempts)}});
+      if (unit.checks != 0) units.back()["checks"] = unit.checks;
     }
   }
   json["units"] = std::move(units);

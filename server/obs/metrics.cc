@@ -61,23 +61,20 @@ std::string Lower(std::string_view text) {
 void AddStates(const State& s, const Now& now, FamilyList* out) {
   std::map<RunState, double> runs;
   for (uint32_t state = 1; state <= 7; ++state) runs[static_cast<RunState>(state)] = 0;
-  double oldest = 0;
-  for (const auto& [id, run] : s.runs) {
-    ++runs[run.state];
-    const bool waits = run.state == RunState::kPending || run.state == RunState::kQueued;
-    if (waits) oldest = std::max(oldest, static_cast<double>(now.unix_ms - run.create_ms) / 1000.0);
-  }
+  for (const auto& [state, n] : s.runs_by_state) runs[state] = static_cast<double>(n);
+  const double oldest =
+      s.waiting_runs.empty()
+          ? 0
+          : static_cast<double>(now.unix_ms - s.waiting_runs.begin()->second) / 1000.0;
   MetricFamily& by_state = out->Add("assay_runs", "Runs by state.", MetricType::Gauge);
   for (const auto& [state, n] : runs)
     by_state.metric.push_back(FamilyList::GaugeOf({{"state", Lower(RunStateName(state))}}, n));
 
-  std::map<std::pair<UnitKind, UnitState>, double> units;
-  for (const auto& [id, unit] : s.units) ++units[{unit.kind, unit.state}];
   MetricFamily& by_kind = out->Add("assay_units", "Units by kind and state.", MetricType::Gauge);
-  for (const auto& [key, n] : units) {
+  for (const auto& [key, n] : s.units_by_state) {
     by_kind.metric.push_back(FamilyList::GaugeOf({{"kind", std::string(UnitKindName(key.first))},
                                                   {"state", Lower(UnitStateName(key.second))}},
-                                                 n));
+                                                 static_cast<double>(n)));
   }
   std::map<std::string, double> workers = {{"live", 0}, {"lost", 0}};
   for (const auto& [id, worker] : s.workers) ++workers[worker.live ? "live" : "lost"];
@@ -99,6 +96,17 @@ void AddCounters(const CoreCounters& c, FamilyList* out) {
   out->Counter("assay_reports_sealed_total", "Reports sealed.", n(c.reports_sealed));
   out->Counter("assay_reports_reused_total", "Candidates answered from an earlier report.",
                n(c.reports_reused));
+  out->Counter("assay_scheduler_rows_visited_total",
+               "Units, runs and workers that scheduling looked at.", n(c.rows_visited));
+  MetricFamily& rechecks = out->Add(
+      "assay_rechecks_total", "Units that another worker was to do again, by what came of it.",
+      MetricType::Counter);
+  for (const auto& [name, value] :
+       std::vector<std::pair<std::string, uint64_t>>{{"same", c.rechecks_same},
+                                                     {"different", c.rechecks_different},
+                                                     {"impossible", c.rechecks_impossible}}) {
+    rechecks.metric.push_back(FamilyList::CounterOf({{"outcome", name}}, n(value)));
+  }
   MetricFamily& results =
       out->Add("assay_results_total", "Unit results by what became of them.", MetricType::Counter);
   for (const auto& [name, value] :

@@ -201,11 +201,9 @@ v1::Run ToProto(const State& state, const RunRow& row) {
     failed = failed || candidate.state == CandidateState::kFailed;
   }
   out.set_partial(row.state == RunState::kSucceeded && failed);
-  if (const auto it = state.units_of_run.find(row.id); it != state.units_of_run.end()) {
-    out.set_units_total(static_cast<int64_t>(it->second.size()));
-    out.set_units_done(std::count_if(it->second.begin(), it->second.end(), [&](uint64_t id) {
-      return state.units.at(id).state == UnitState::kDone;
-    }));
+  if (const auto it = state.unit_counts.find(row.id); it != state.unit_counts.end()) {
+    out.set_units_total(it->second.total);
+    out.set_units_done(it->second.done);
   }
   out.set_create_time(row.create_ms);
   out.set_end_time(row.end_ms);

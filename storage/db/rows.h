@@ -184,6 +184,9 @@ struct UnitRow {
   Fault error;
   std::vector<uint32_t> candidates;    // replay: indices into the run's candidates
   std::vector<std::string> failed_on;  // workers on which it failed
+  // The unit that this one does again to compare results; 0 = none. Then failed_on names the
+  // workers that must not do it.
+  uint64_t checks = 0;
 };
 
 struct ArrayRow {
@@ -419,6 +422,7 @@ void Fields(R& r, V&& v) {
   v(14, r.error);
   v(15, r.candidates);
   v(16, r.failed_on);
+  v(17, r.checks);
 }
 template <class R, class V>
 requires std::is_same_v<std::remove_const_t<R>, ArrayRow>

@@ -35,7 +35,8 @@ absl::StatusOr<std::unique_ptr<Catalogue>> OpenCatalogue(Disk* disk,
 
 }  // namespace
 
-Coordinator::Coordinator(World* world) : world_(world) {
+Coordinator::Coordinator(World* world)
+    : world_(world), recheck_per_mille_(world->random.OneIn(2) ? 400 : 0) {
   std::array<uint8_t, 32> seed{};
   seed.fill(9);
   auto signer = Signer::FromSeed(seed);
@@ -61,6 +62,7 @@ void Coordinator::Boot() {
   auto catalogue = OpenCatalogue(&world_->disk, std::move(store));
   state_ = State();
   state_.options = Options();
+  state_.options.recheck_per_mille = recheck_per_mille_;
   absl::Status status = catalogue.status();
   if (status.ok()) status = (*catalogue)->LoadAll([this](Row row) { state_.Absorb(row); });
   if (!status.ok()) {

@@ -58,6 +58,7 @@ class Coordinator {
 
   World* world_;
   std::unique_ptr<Signer> signer_;
+  int64_t recheck_per_mille_;
   State state_;
   std::unique_ptr<Catalogue> catalogue_;
   uint64_t life_ = 0, lives_ = 0, calls_ = 0, refused_damage_ = 0;

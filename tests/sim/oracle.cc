@@ -208,6 +208,23 @@ void Oracle::CheckMeta(const MetaRow& meta) {
   meta_ = meta;
 }
 
+// Nothing is sealed while two workers differ about a replay of the run.
+void Oracle::CheckDisputes(const std::string& run) {
+  for (const auto& [id, check] : units_) {
+    if (check.checks == 0 || check.run != run) continue;
+    const std::string who = "unit " + Text(check.checks);
+    if (check.state < UnitState::kDone) Fail(who + ": sealed while another worker does it again");
+    if (check.state != UnitState::kDone) continue;
+    const std::string& accepted = units_.at(check.checks).result_sha256;
+    if (check.result_sha256 == accepted) continue;
+    const bool confirmed = std::any_of(units_.begin(), units_.end(), [&](const auto& other) {
+      return other.second.checks == check.checks && other.second.state == UnitState::kDone &&
+             other.second.result_sha256 == accepted;
+    });
+    if (!confirmed) Fail(who + ": sealed although workers differ about it");
+  }
+}
+
 void Oracle::CheckRow(const Row& row) {
   if (const auto* unit = std::get_if<UnitRow>(&row)) CheckUnit(*unit);
   if (const auto* run = std::get_if<RunRow>(&row)) CheckRun(*run);
@@ -230,6 +247,7 @@ void Oracle::CheckRow(const Row& row) {
     CheckUnchanged(row, event->run + "/" + Text(event->revision), "event");
     if (event->reason != "SEALED") return;
     const std::string what = "sealed " + event->run + ": " + event->message;
+    CheckDisputes(event->run);
     if (!bytes_.emplace(what, "").second) Fail("a candidate was sealed twice: " + event->message);
   }
 }

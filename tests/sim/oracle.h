@@ -55,6 +55,7 @@ class Oracle {
   void CheckRow(const Row& row);
   void CheckUnit(const UnitRow& unit);
   void CheckRun(const RunRow& run);
+  void CheckDisputes(const std::string& run);
   void CheckMeta(const MetaRow& meta);
   template <class R>
   void CheckUnchanged(const Row& row, const R& typed, const char* what);

@@ -40,7 +40,7 @@ Json ReportOf(const State& state, const RunRow& run, size_t candidate) {
   std::string results = run.candidates[candidate].source.model;
   for (const uint64_t id : state.units_of_run.at(run.id)) {
     const UnitRow& unit = state.units.at(id);
-    if (unit.state == UnitState::kDone) results += unit.result_sha256;
+    if (unit.state == UnitState::kDone && unit.checks == 0) results += unit.result_sha256;
   }
   Json report = form;
   report["candidate"]["capture"]["content_sha256"] = Sha256Hex(results);

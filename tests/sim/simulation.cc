@@ -17,8 +17,8 @@ constexpr uint64_t kEndWithinSteps = 60'000;
 class Simulation {
  public:
   Simulation(uint64_t seed, bool trace) : world_(seed, trace), coordinator_(&world_) {
-    const char* kernels[] = {"a", "a", "b"};
-    for (int i = 0; i < 3; ++i) {
+    const char* kernels[] = {"a", "a", "a", "b"};
+    for (int i = 0; i < 4; ++i) {
       workers_.push_back(std::make_unique<Worker>(&world_, &coordinator_,
                                                   "worker" + std::to_string(i), kernels[i]));
     }
@@ -81,7 +81,7 @@ class Simulation {
       case 3:
         if (!cuts_) return;
         world_.Trace([] { return "network: somebody is cut off"; });
-        return world_.Partition(r.OneIn(3) ? "client0" : "worker" + std::to_string(r.Below(3)),
+        return world_.Partition(r.OneIn(3) ? "client0" : "worker" + std::to_string(r.Below(4)),
                                 r.Between(1, kCutMs));
       case 4:
         if (disk_ && r.OneIn(4)) FillDisk();
