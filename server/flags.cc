@@ -6,6 +6,7 @@
 #include <map>
 
 #include "storage/base/build_info.h"
+#include "storage/base/files.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 
@@ -57,6 +58,22 @@ std::map<std::string, Setter> Setters(Flags* f) {
        }},
       {"metrics", Text(&f->metrics)},
       {"ready-file", Text(&f->ready_file)},
+      {"tls-cert", Text(&f->server.tls.files.certificate)},
+      {"tls-key", Text(&f->server.tls.files.key)},
+      {"tls-client-ca", Text(&f->server.tls.files.client_ca)},
+      {"tls-reload-s", Int("tls-reload-s", &f->server.tls.reload_s, 1, 86'400)},
+      {"tokens", Text(&f->server.tokens)},
+      {"audit", Text(&f->server.audit)},
+      {"signer-command", Text(&f->engine.signer.program)},
+      {"signer-key", Text(&f->engine.signer.public_key)},
+      {"signer-timeout-ms", Int("signer-timeout-ms", &f->engine.signer.timeout_ms, 100, kDay)},
+      {"max-calls-per-peer",
+       Int("max-calls-per-peer", &f->server.limits.calls_per_peer_max, 1, 1 << 20)},
+      {"max-uploads", Int("max-uploads", &f->server.limits.uploads_max, 1, 1 << 20)},
+      {"max-uploads-per-peer",
+       Int("max-uploads-per-peer", &f->server.limits.uploads_per_peer_max, 1, 1 << 20)},
+      {"max-connection-age-ms",
+       Int("max-connection-age-ms", &f->server.limits.connection_age_ms, 1000, kDay)},
       {"parent-fd", Int("parent-fd", &f->parent_fd, 0, 1 << 20)},
       {"drain-ms", Int("drain-ms", &f->drain_ms, 0, kDay)},
       {"lease-ms", Int("lease-ms", &core.lease_ms, 200, kDay)},
@@ -74,6 +91,8 @@ std::map<std::string, Setter> Setters(Flags* f) {
   };
 }
 
+}  // namespace
+
 std::string DefaultDataDir() {
   if (const char* data = std::getenv("ASSAY_DATA"); data != nullptr && *data != '\0') return data;
   if (const char* xdg = std::getenv("XDG_DATA_HOME"); xdg != nullptr && *xdg != '\0')
@@ -81,8 +100,6 @@ std::string DefaultDataDir() {
   const char* home = std::getenv("HOME");
   return std::string(home == nullptr ? "." : home) + "/.local/share/assay";
 }
-
-}  // namespace
 
 absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   Flags flags;
@@ -96,10 +113,6 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
     }
     if (arg == "--version") {
       flags.version = true;
-      continue;
-    }
-    if (arg == "--insecure-plaintext") {
-      flags.server.insecure_plaintext = true;
       continue;
     }
     const size_t equals = arg.find('=');
@@ -116,6 +129,10 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   }
   if (flags.engine.data_dir.empty()) flags.engine.data_dir = DefaultDataDir();
   if (flags.server.listen.empty()) flags.server.listen.push_back("127.0.0.1:7070");
+  // Tokens that were made count without being asked for.
+  const std::string tokens = JoinPath(flags.engine.data_dir, kTokensFile);
+  if (flags.server.tokens.empty() && FileExists(tokens)) flags.server.tokens = tokens;
+  if (flags.server.audit.empty()) flags.server.audit = JoinPath(flags.engine.data_dir, kAuditFile);
   return flags;
 }
 
@@ -123,10 +140,22 @@ std::string HelpText() {
   return R"(assayd - the coordinator of Assay
 
 usage: assayd [--data DIR] [--listen ADDRESS ...] [flags]
+       assayd token create|list|revoke ...   who may call (assayd token --help)
+       assayd key list|rotate ...            the keys of the log (assayd key --help)
 
   --data DIR             data folder ($ASSAY_DATA, else the XDG data folder)
   --listen ADDRESS       unix:/path or HOST:PORT, may be repeated (127.0.0.1:7070)
-  --insecure-plaintext   allow --listen beyond loopback without encryption: only on a trusted network
+  --tls-cert FILE        certificate (PEM) of the TCP listeners; with the next two: mutual TLS, needed
+                         beyond loopback. Replaced files are taken up without a restart
+  --tls-key FILE         its private key (PEM, mode 0600)
+  --tls-client-ca FILE   CAs (PEM) whose clients may connect
+  --tls-reload-s N       how often these files are looked at (10)
+  --tokens FILE          who may call and as what (DIR/tokens.json when it exists); needed beyond loopback
+  --audit FILE           who did what, JSON lines (DIR/audit.jsonl)
+  --signer-command PROG  a program that signs instead of DIR/signing.key: bytes on standard input, the 64
+                         bytes of the signature on standard output
+  --signer-key FILE      the public key (PEM) that it signs with
+  --signer-timeout-ms N  time for one signature (30000)
   --metrics HOST:PORT    serve Prometheus metrics there
   --anchor FILE          anchor file, best on another file system (DIR/anchor)
   --log-origin NAME      first line of the transparency log's checkpoints (assay.local/log)
@@ -141,6 +170,10 @@ usage: assayd [--data DIR] [--listen ADDRESS ...] [flags]
   --min-free-bytes N     refuse new work below this much free space (536870912)
   --ballast-bytes N      space kept in reserve in DIR/ballast (67108864)
   --max-blob-bytes N     largest blob (68719476736)
+  --max-calls-per-peer N    calls of one token, or address, at a time (384)
+  --max-uploads N           uploads at a time (128)
+  --max-uploads-per-peer N  of one token, or address (96)
+  --max-connection-age-ms N connections are asked to end after this long (1800000)
   --tick-ms N            how often leases and waits are looked at (500)
   --drain-ms N           time for calls to end at SIGTERM (3000)
   --ready-file FILE      write the bound addresses there once serving
@@ -150,6 +183,8 @@ usage: assayd [--data DIR] [--listen ADDRESS ...] [flags]
 examples:
   assayd --data /srv/assay --listen 127.0.0.1:7070 --metrics 127.0.0.1:9464
   assayd --data /srv/assay --listen unix:/run/assay/assayd.sock
+  assayd --data /srv/assay --listen 0.0.0.0:7070 --tls-cert /etc/assay/tls/cert.pem \
+      --tls-key /etc/assay/tls/key.pem --tls-client-ca /etc/assay/tls/ca.pem
 
 exit codes: 0 stopped as asked, 2 bad flags, 20 data folder damaged, 21 made by a newer build, 22 in use by another
 process, 1 anything else

@@ -25,6 +25,13 @@ struct Flags {
 absl::StatusOr<Flags> ParseFlags(int argc, char** argv);
 std::string HelpText();
 
+// $ASSAY_DATA, else assay below the XDG data folder.
+std::string DefaultDataDir();
+
+// In the data folder.
+inline constexpr char kTokensFile[] = "tokens.json";
+inline constexpr char kAuditFile[] = "audit.jsonl";
+
 }  // namespace assay
 
 #endif  // ASSAY_SERVER_FLAGS_H_

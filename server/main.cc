@@ -10,7 +10,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <memory>
+#include <set>
+#include <string_view>
 
+#include "server/commands.h"
 #include "server/engine/engine.h"
 #include "server/flags.h"
 #include "server/obs/metrics.h"
@@ -26,7 +29,10 @@ namespace {
 
 int ExitCodeOf(const absl::Status& status) {
   const std::string reason = ReasonOf(status);
-  if (reason == "FLAG_INVALID" || reason == "LISTEN_INVALID") return 2;
+  static const std::set<std::string> kConfiguration = {
+      "FLAG_INVALID",    "LISTEN_INVALID", "TLS_INVALID",  "TOKENS_INVALID", "TOKENS_PERMISSIONS",
+      "KEY_PERMISSIONS", "SIGNER_INVALID", "KEY_MISMATCH", "KEY_MISSING"};
+  if (kConfiguration.count(reason) != 0) return 2;
   if (reason == "STORE_DAMAGED") return 20;
   if (reason == "STORE_VERSION") return 21;
   if (reason == "STORE_IN_USE") return 22;
@@ -39,12 +45,14 @@ constexpr int kProbesMax = 3;
 
 // Waits for SIGTERM or SIGINT, or for the parent to go away; LISTENER_LOST when nobody can reach
 // the server any more.
-absl::StatusOr<std::string> WaitForEnd(int signal_fd, int parent_fd, const std::string& address) {
+absl::StatusOr<std::string> WaitForEnd(int signal_fd, int parent_fd, const std::string& address,
+                                       bool tls) {
   pollfd fds[2] = {{signal_fd, POLLIN, 0}, {parent_fd, POLLIN, 0}};
   int unanswered = 0;
   while (true) {
     const int ready = ::poll(fds, parent_fd >= 0 ? 2 : 1, kProbeEveryMs);
-    if (ready == 0) unanswered = rpc::ListenerAnswers(address, kProbeAnswerMs) ? 0 : unanswered + 1;
+    if (ready == 0)
+      unanswered = rpc::ListenerAnswers(address, kProbeAnswerMs, tls) ? 0 : unanswered + 1;
     if (unanswered == kProbesMax) {
       return UnavailableError("LISTENER_LOST",
                               address +
@@ -64,6 +72,11 @@ absl::StatusOr<std::string> WaitForEnd(int signal_fd, int parent_fd, const std::
 }
 
 absl::Status Serve(const Flags& flags, int signal_fd) {
+  if (::geteuid() == 0) {
+    LogJson("warn",
+            "assayd needs no right of root; run it as a user of its own "
+            "(deploy/systemd/assayd.service does)");
+  }
   ASSAY_ASSIGN_OR_RETURN(const auto engine, Engine::Open(flags.engine));
   ASSAY_ASSIGN_OR_RETURN(const auto server, rpc::Server::Start(engine.get(), flags.server));
   std::unique_ptr<MetricsServer> metrics;
@@ -82,7 +95,8 @@ absl::Status Serve(const Flags& flags, int signal_fd) {
            {"metrics_port", metrics ? metrics->port() : 0}});
 
   ASSAY_ASSIGN_OR_RETURN(const std::string why,
-                         WaitForEnd(signal_fd, flags.parent_fd, server->addresses().front()));
+                         WaitForEnd(signal_fd, flags.parent_fd, server->addresses().front(),
+                                    !flags.server.tls.files.empty()));
   LogJson("info", "stopping", {{"why", why}});
   server->SetServing(false);
   engine->BeginDrain();
@@ -93,6 +107,8 @@ absl::Status Serve(const Flags& flags, int signal_fd) {
 }
 
 int Main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "token") return TokenCommand(argc - 1, argv + 1);
+  if (argc > 1 && std::string_view(argv[1]) == "key") return KeyCommand(argc - 1, argv + 1);
   const auto flags = ParseFlags(argc, argv);
   if (!flags.ok()) {
     std::fprintf(stderr, "assayd: error [%s]: %s\n", ReasonOf(flags.status()).c_str(),

@@ -150,7 +150,7 @@ void AddReportCommand(CLI::App& app, CliContext& context) {
 }
 
 void AddReceiptCommand(CLI::App& app, CliContext& context) {
-  CLI::App* receipt = AddGroup(app, "receipt", "List, show and fetch receipts",
+  CLI::App* receipt = AddGroup(app, "receipt", "List, show, fetch and verify receipts",
                                "  assay receipt list\n"
                                "  assay receipt fetch receipts/1a2b... --out receipt.json\n");
   auto command = std::make_shared<SealedCommand>();
@@ -163,6 +163,7 @@ void AddReceiptCommand(CLI::App& app, CliContext& context) {
                            "  assay receipt fetch receipts/1a2b... --out receipt.json\n",
                            FetchOneReceipt, command, "RECEIPT");
   fetch->add_option("--out", command->out, "File to write")->required();
+  AddReceiptVerifyCommand(*receipt, context);
 }
 
 }  // namespace assay

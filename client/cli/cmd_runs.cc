@@ -145,8 +145,7 @@ CLI::App* AddOne(CLI::App& parent, CliContext& context, const std::string& name,
   CLI::App* sub = AddCommand(parent, context, name, description, examples);
   if (takes_name) sub->add_option("RUN", command->name, "runs/ID or ID")->required();
   if (needs_server) {
-    sub->add_option("--server", command->session.server, "Coordinator: HOST:PORT or unix:PATH")
-        ->required();
+    AddServerOptions(sub, &command->session)->required();
   } else {
     AddSessionOptions(sub, &command->session);
   }

@@ -74,8 +74,7 @@ void AddSubmitCommand(CLI::App& app, CliContext& context) {
       "  assay submit --server coordinator:7070 --reference models/base \\\n"
       "      --candidate models/base@rtn:bits=4,group=32 --suite suite\n");
   AddScoreOptions(command, options);
-  command->add_option("--server", options->session.server, "Coordinator: HOST:PORT or unix:PATH")
-      ->required();
+  AddServerOptions(command, &options->session)->required();
   command
       ->add_option("--device", submit->device,
                    "Where the coordinator's workers replay: auto and cpu: on CPUs; cuda: on GPUs "

@@ -51,7 +51,7 @@ absl::StatusOr<int> RunVerify(const VerifyOptions& options, CliContext& context)
                                                " does not exist; --key takes a public key "
                                                "in PEM form, such as key.pub");
     }
-    ASSAY_RETURN_IF_ERROR(Annotate(PublicKey::FromFile(options.key).status(), "--key"));
+    ASSAY_RETURN_IF_ERROR(Annotate(CheckTrustFile(options.key), "--key"));
   }
   const Verification verification = IsPackedResult(options.path)
                                         ? VerifyPackedResult(options.path, options.key)
@@ -91,7 +91,8 @@ void AddVerifyCommand(CLI::App& app, CliContext& context) {
       ->add_option("PATH", options->path,
                    "Result folder, candidate folder, receipt, or a file of assay pack")
       ->required();
-  command->add_option("--key", options->key, "Public key that you trust, PEM");
+  command->add_option("--key", options->key,
+                      "Public key (PEM) or list of keys (keys.json) that you trust");
   OnRun(command, context, [options, &context] { return RunVerify(*options, context); });
 }
 

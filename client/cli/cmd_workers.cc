@@ -36,8 +36,7 @@ void AddWorkersCommand(CLI::App& app, CliContext& context) {
   CLI::App* command =
       AddCommand(app, context, "workers", "List the workers of a coordinator and their kernels",
                  "  assay workers --server coordinator:7070\n");
-  command->add_option("--server", options->server, "Coordinator: HOST:PORT or unix:PATH")
-      ->required();
+  AddServerOptions(command, options.get())->required();
   OnRun(command, context, [options, &context] { return RunWorkers(*options, context); });
 }
 

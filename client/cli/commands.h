@@ -27,6 +27,7 @@ void AddReportVerifyCommand(CLI::App& report, CliContext& context);
 void AddReportShowCommand(CLI::App& report, CliContext& context);
 void AddReportCheckCommand(CLI::App& report, CliContext& context);
 void AddReceiptCommand(CLI::App& app, CliContext& context);
+void AddReceiptVerifyCommand(CLI::App& receipt, CliContext& context);  // below "receipt"
 void AddVerifyCommand(CLI::App& app, CliContext& context);
 void AddWorkersCommand(CLI::App& app, CliContext& context);
 void AddVersionCommand(CLI::App& app, CliContext& context);

@@ -15,14 +15,25 @@ struct ReasonClass {
 
 // Reasons whose class their code does not tell: what was typed is wrong, wherever it is noticed.
 constexpr ReasonClass kByReason[] = {
-    {"ADDRESS_INVALID", kExitBadUsage},        {"BAD_USAGE", kExitBadUsage},
-    {"DEVICE_INVALID", kExitBadUsage},         {"DATA_DIR_UNKNOWN", kExitBadUsage},
-    {"GROUP_OPTIONS_INVALID", kExitBadUsage},  {"HEADS_INVALID", kExitBadUsage},
-    {"LABEL_DUPLICATE", kExitBadUsage},        {"LABEL_INVALID", kExitBadUsage},
-    {"LABEL_UNKNOWN", kExitBadUsage},          {"MODEL_NOT_LOCAL", kExitBadUsage},
-    {"MODEL_SPEC_INVALID", kExitBadUsage},     {"NAME_INVALID", kExitBadUsage},
-    {"OUT_BUSY", kExitRefusedInput},           {"POLICY_UNKNOWN", kExitBadUsage},
-    {"REPLAY_BACKEND_UNKNOWN", kExitBadUsage}, {"REPLAY_POLICY_UNKNOWN", kExitBadUsage},
+    {"ADDRESS_INVALID", kExitBadUsage},
+    {"BAD_USAGE", kExitBadUsage},
+    {"DEVICE_INVALID", kExitBadUsage},
+    {"DATA_DIR_UNKNOWN", kExitBadUsage},
+    {"GROUP_OPTIONS_INVALID", kExitBadUsage},
+    {"HEADS_INVALID", kExitBadUsage},
+    {"LABEL_DUPLICATE", kExitBadUsage},
+    {"LABEL_INVALID", kExitBadUsage},
+    {"LABEL_UNKNOWN", kExitBadUsage},
+    {"MODEL_NOT_LOCAL", kExitBadUsage},
+    {"MODEL_SPEC_INVALID", kExitBadUsage},
+    {"NAME_INVALID", kExitBadUsage},
+    {"OUT_BUSY", kExitRefusedInput},
+    {"POLICY_UNKNOWN", kExitBadUsage},
+    {"REPLAY_BACKEND_UNKNOWN", kExitBadUsage},
+    {"REPLAY_POLICY_UNKNOWN", kExitBadUsage},
+    {"TLS_INVALID", kExitBadUsage},
+    {"TLS_REQUIRED", kExitBadUsage},
+    {"TOKEN_FILE_INVALID", kExitBadUsage},
     {"TRANSFORM_INVALID", kExitBadUsage},
 };
 
@@ -43,6 +54,7 @@ int ExitCodeOf(const absl::Status& status) {
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kUnimplemented:
     case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
     case absl::StatusCode::kDataLoss:
       return kExitRefusedInput;
     case absl::StatusCode::kCancelled:

@@ -18,9 +18,22 @@ absl::Status InterruptedError(std::string_view sentence) {
   return Error(absl::StatusCode::kCancelled, "INTERRUPTED", sentence);
 }
 
-void AddSessionOptions(CLI::App* command, SessionOptions* options) {
+CLI::Option* AddServerOptions(CLI::App* command, SessionOptions* options) {
   CLI::Option* server = command->add_option(
       "--server", options->server, "Coordinator to use: HOST:PORT, unix:PATH or a socket's path");
+  ChannelSecurity* security = &options->security;
+  command->add_option("--token-file", security->token_file,
+                      "File with the token for --server ($ASSAY_TOKEN_FILE)");
+  command->add_option("--tls-ca", security->tls_ca,
+                      "CAs (PEM) of the coordinator; needed beyond this machine ($ASSAY_TLS_CA)");
+  command->add_option("--tls-cert", security->tls_cert,
+                      "This client's certificate, PEM ($ASSAY_TLS_CERT)");
+  command->add_option("--tls-key", security->tls_key, "Its private key, PEM ($ASSAY_TLS_KEY)");
+  return server;
+}
+
+void AddSessionOptions(CLI::App* command, SessionOptions* options) {
+  CLI::Option* server = AddServerOptions(command, options);
   command
       ->add_option("--data", options->data,
                    "Data directory of this machine's own coordinator (default: $ASSAY_DATA, else "
@@ -48,7 +61,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Open(
     session->data_dir_ = embedded.data_dir;
     address = session->cluster_->address();
   }
-  ASSAY_ASSIGN_OR_RETURN(session->client_, Client::Connect(address));
+  ClientOptions client;
+  if (!session->embedded()) client.security = WithEnvironment(options.security);
+  ASSAY_ASSIGN_OR_RETURN(session->client_, Client::Connect(address, client));
   ASSAY_RETURN_IF_ERROR(
       session->client_->WaitReady(session->embedded() ? kEmbeddedReadyMs : kServerReadyMs,
                                   [&session] { return session->CheckGoOn(); }));

@@ -19,10 +19,13 @@ struct SessionOptions {
   std::string server;  // address; "" = embedded
   std::string data;    // data directory of an embedded one; "" = the default
   int workers = 1, tp = 1, threads = 0;
+  ChannelSecurity security;  // of a running one
 };
 
-// Adds --server and --data.
+// Adds --server with what goes with it, as AddServerOptions does, and --data.
 void AddSessionOptions(CLI::App* command, SessionOptions* options);
+// Adds --server, --token-file, --tls-ca, --tls-cert, --tls-key; the --server option.
+CLI::Option* AddServerOptions(CLI::App* command, SessionOptions* options);
 
 class Session {
  public:

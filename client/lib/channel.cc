@@ -4,7 +4,9 @@
 #include <chrono>
 #include <random>
 
+#include "client/lib/channel_credentials.h"
 #include "fmt/format.h"
+#include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "storage/base/uri_path.h"
 
@@ -43,7 +45,9 @@ absl::StatusOr<std::string> ParseServerAddress(std::string_view text) {
                                   text));
 }
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target) {
+namespace {
+
+grpc::ChannelArguments ChannelSettings() {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
   arguments.SetMaxSendMessageSize(kMessageBytesMax);
@@ -55,8 +59,27 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target) {
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // Two channels of one process must not share a connection: a bulk transfer would delay leases.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return arguments;
+}
+
+}  // namespace
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target) {
   return grpc::CreateCustomChannel(GrpcAddress(target), grpc::InsecureChannelCredentials(),
-                                   arguments);
+                                   ChannelSettings());
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const std::string& address,
+                                                           const ChannelSecurity& security) {
+  ASSAY_ASSIGN_OR_RETURN(const std::string target, ParseServerAddress(address));
+  ASSAY_ASSIGN_OR_RETURN(const auto credentials, ChannelCredentialsFor(address, security));
+  std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
+  if (!security.token_file.empty()) {
+    ASSAY_RETURN_IF_ERROR(ReadTokenFile(security.token_file).status());
+    interceptors.push_back(MakeTokenInterceptor(security.token_file));
+  }
+  return grpc::experimental::CreateCustomChannelWithInterceptors(
+      GrpcAddress(target), credentials, ChannelSettings(), std::move(interceptors));
 }
 
 absl::Status FromRpc(const grpc::Status& status, const grpc::ClientContext& context,
@@ -70,6 +93,15 @@ absl::Status FromRpc(const grpc::Status& status, const grpc::ClientContext& cont
   }
   switch (status.error_code()) {
     case grpc::StatusCode::UNAVAILABLE:
+      // A refused certificate looks like a dead server to gRPC, but for its text.
+      if (IsTlsFailure(status.error_message())) {
+        return Error(
+            code, "TLS_FAILED",
+            fmt::format("no encrypted connection to {} ({}); check that --tls-ca is the CA "
+                        "of the coordinator, that its certificate names this address, and "
+                        "that --tls-cert is of a CA that it accepts and has not expired",
+                        server, status.error_message()));
+      }
       return Error(code, "SERVER_UNREACHABLE",
                    fmt::format("no coordinator answers at {} ({}); check the address and that "
                                "assayd runs there",

@@ -20,8 +20,25 @@ inline constexpr int kMessageBytesMax = 4 << 20;  // of the wire contract, both 
 // ADDRESS_INVALID says what is accepted.
 absl::StatusOr<std::string> ParseServerAddress(std::string_view text);
 
-// A lazy channel: nothing is sent before the first call. Plaintext.
+// How a client shows who it is, and knows whom it talks to. Files, so that no secret is on a
+// command line; each is read again when a connection (certificates) or a call (token) begins.
+struct ChannelSecurity {
+  std::string tls_ca;  // CAs (PEM) of the coordinator; "" = plaintext, on this machine only
+  std::string tls_cert, tls_key;  // this client's certificate and private key (PEM), with tls_ca
+  std::string token_file;         // its first line is the token; "" = none
+};
+// The same from ASSAY_TLS_CA, ASSAY_TLS_CERT, ASSAY_TLS_KEY and ASSAY_TOKEN_FILE where a field is
+// "".
+ChannelSecurity WithEnvironment(ChannelSecurity security);
+
+// A lazy channel: nothing is sent before the first call. Plaintext, for sockets of this machine.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target);
+
+// A lazy channel to `address` (see ParseServerAddress): encrypted with tls_ca, except on Unix
+// sockets. ADDRESS_INVALID; TLS_REQUIRED for plaintext beyond this machine; TLS_INVALID for files
+// that are missing or given in part; TOKEN_FILE_INVALID.
+absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const std::string& address,
+                                                           const ChannelSecurity& security);
 
 // What a finished call means. OK for OK. A reason token in the trailing metadata ("assay-reason")
 // is kept with its code and message. Without one the library itself failed: SERVER_UNREACHABLE

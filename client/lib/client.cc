@@ -136,8 +136,8 @@ Client::~Client() = default;
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& address,
                                                         ClientOptions options) {
-  ASSAY_ASSIGN_OR_RETURN(const std::string target, ParseServerAddress(address));
-  return std::unique_ptr<Client>(new Client(address, MakeChannel(target), options));
+  ASSAY_ASSIGN_OR_RETURN(auto channel, OpenChannel(address, options.security));
+  return std::unique_ptr<Client>(new Client(address, std::move(channel), std::move(options)));
 }
 
 // Every call made through here is idempotent.
@@ -274,6 +274,18 @@ absl::StatusOr<Json> Client::GetReceipt(const std::string& name) {
 
 absl::StatusOr<Json> Client::GetPublicKey() {
   return Call(stubs_->receipts, &v1::ReceiptService::Stub::GetPublicKey, v1::GetPublicKeyRequest());
+}
+
+absl::StatusOr<Json> Client::GetLogProof(const std::string& receipt,
+                                         const std::vector<uint64_t>& old_sizes) {
+  v1::GetLogProofRequest request;
+  request.set_receipt(receipt);
+  for (const uint64_t size : old_sizes) request.add_old_sizes(size);
+  ASSAY_ASSIGN_OR_RETURN(Json proof,
+                         Call(stubs_->receipts, &v1::ReceiptService::Stub::GetLogProof, request));
+  proof["schema"] = "assay-log-proof/1";
+  if (receipt.empty()) proof["leaf_index"] = nullptr;
+  return proof;
 }
 
 namespace {

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/lib/blob_transfer.h"
+#include "client/lib/channel.h"
 #include "storage/base/json.h"
 
 namespace assay {
@@ -62,6 +63,7 @@ struct ClientOptions {
   int64_t call_timeout_ms = 30'000;
   int attempts = 4;                       // of an idempotent call, on transient errors
   int64_t reconnect_give_up_ms = 60'000;  // of a watch without any answer
+  ChannelSecurity security;
 };
 
 // Asked about ten times a second during long calls; not OK ends the call with that status.
@@ -70,7 +72,7 @@ using StopCheck = std::function<absl::Status()>;
 // Thread-safe; calls block. Errors are those of the wire and of FromRpc.
 class Client {
  public:
-  // ADDRESS_INVALID; nothing is sent yet.
+  // OpenChannel's errors; nothing is sent yet.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address,
                                                          ClientOptions options = {});
   ~Client();
@@ -93,6 +95,9 @@ class Client {
   absl::StatusOr<Json> GetReport(const std::string& name);
   absl::StatusOr<Json> GetReceipt(const std::string& name);
   absl::StatusOr<Json> GetPublicKey();
+  // ReceiptService.GetLogProof as an assay-log-proof/1 document. `receipt`: "receipts/ID".
+  absl::StatusOr<Json> GetLogProof(const std::string& receipt,
+                                   const std::vector<uint64_t>& old_sizes);
 
   // `what`: "suites", "models", "captures", "runs", "reports", "receipts", "workers"; every page,
   // as an array.

@@ -14,14 +14,15 @@
 #include "storage/report/candidate_files.h"
 #include "storage/report/positions.h"
 #include "storage/report/report.h"
+#include "storage/seal/key_list.h"
 #include "storage/seal/receipt.h"
 
 namespace assay {
 namespace {
 
-constexpr std::array<std::string_view, 6> kOutFiles = {kSummaryFile,         kSummaryCsvFile,
-                                                       kSummaryMarkdownFile, kPublicKeyFile,
-                                                       kVerifyTextFile,      kIndexPageFile};
+constexpr std::array<std::string_view, 7> kOutFiles = {
+    kSummaryFile,    kSummaryCsvFile, kSummaryMarkdownFile, kPublicKeyFile,
+    kVerifyTextFile, kIndexPageFile,  kKeyListFile};
 constexpr uint64_t kExecutionBytesMax = uint64_t{1} << 28;
 constexpr uint64_t kArrayBytesMax = kReportPositionsMax * 8;
 
@@ -52,6 +53,15 @@ absl::Status PlaceArray(std::string_view output, const std::string& bytes, const
                        fmt::format("{}: this program knows no output of that name; use one of the "
                                    "coordinator's version",
                                    where));
+}
+
+// keys.json, where the log has had other keys: older receipts are signed with those.
+absl::Status WriteKeyList(const Json& key, const std::string& out) {
+  if (!key.contains("keys") || !key["keys"].is_object()) return absl::OkStatus();
+  ASSAY_ASSIGN_OR_RETURN(const std::string bytes, CanonicalJson(key["keys"]));
+  ASSAY_ASSIGN_OR_RETURN(const KeyList list, KeyList::Parse(bytes, "the coordinator's keys"));
+  if (list.keys().size() < 2) return absl::OkStatus();
+  return WriteFileAtomic(JoinPath(out, kKeyListFile), bytes);
 }
 
 }  // namespace
@@ -149,6 +159,7 @@ absl::StatusOr<FetchedRun> FetchRun(Client* client, const Json& run, const std::
   if (fetched.sealed > 0) {
     ASSAY_ASSIGN_OR_RETURN(const Json key, client->GetPublicKey());
     pem = key.value("pem", "");
+    ASSAY_RETURN_IF_ERROR(WriteKeyList(key, out));
   }
   ASSAY_RETURN_IF_ERROR(WriteSummaryFiles(out, fetched.summary, fetched.candidates, pem));
   return fetched;

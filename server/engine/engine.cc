@@ -11,6 +11,7 @@
 #include "server/core/unit_document.h"
 #include "server/engine/batch.h"
 #include "server/engine/sealer.h"
+#include "server/engine/store_keys.h"
 #include "server/engine/suite_cache.h"
 #include "server/engine/vetting.h"
 #include "storage/base/digest.h"
@@ -31,23 +32,6 @@ std::string RandomHex() {
   uint8_t bytes[16];
   if (RAND_bytes(bytes, sizeof(bytes)) != 1) return "";
   return HexOf(bytes);
-}
-
-// A store's key is made with the store. One that has signed receipts is never replaced by another:
-// the receipts would be handed out beside a public key that refutes them.
-absl::StatusOr<std::unique_ptr<Signer>> OpenKey(const std::string& path, const State& state) {
-  const auto lost = [&](const std::string& what) {
-    return DataLossError("STORE_DAMAGED", path + what + " the key that signed the " +
-                                              std::to_string(state.receipts.size()) +
-                                              " receipts of this store; restore it from a backup");
-  };
-  if (!state.receipts.empty() && !FileExists(path)) return lost(" is missing:");
-  ASSAY_ASSIGN_OR_RETURN(std::unique_ptr<Signer> signer, Signer::OpenOrCreate(path));
-  const bool known =
-      std::any_of(state.receipts.begin(), state.receipts.end(),
-                  [&](const auto& receipt) { return receipt.second.key_id == signer->key_id(); });
-  if (!state.receipts.empty() && !known) return lost(" is not");
-  return signer;
 }
 
 }  // namespace
@@ -112,7 +96,8 @@ absl::Status Engine::Load() {
                                "backup");
     }
   }
-  ASSAY_ASSIGN_OR_RETURN(signer_, OpenKey(JoinPath(options_.data_dir, "signing.key"), state_));
+  ASSAY_ASSIGN_OR_RETURN(keys_,
+                         OpenStoreKeys(options_.data_dir, options_.signer, state_, now().unix_ms));
   const Outcome outcome = Execute({"coordinator", Start{RandomHex()}});
   return outcome.status;
 }
@@ -223,7 +208,7 @@ void Engine::VetResults(Synchronize* command) {
 }
 
 absl::StatusOr<std::vector<UnusedCapture>> Engine::DropUnused(
-    const std::vector<std::string>& captures, bool sealed) {
+    const std::string& principal, const std::vector<std::string>& captures, bool sealed) {
   std::set<std::string> blobs;
   std::vector<UnusedCapture> unused = Read([&](const State& s) {
     std::vector<UnusedCapture> found = UnusedCaptures(s, captures, sealed);
@@ -236,7 +221,7 @@ absl::StatusOr<std::vector<UnusedCapture>> Engine::DropUnused(
   });
   DropCaptures command{{}, sealed};
   for (const UnusedCapture& capture : unused) command.captures.push_back(capture.id);
-  const Outcome outcome = Execute({"local", command});
+  const Outcome outcome = Execute({principal, command});
   if (!outcome.status.ok()) return outcome.status;
   // A worker that has just found one of these blobs here will be told that it is missing, and
   // makes it again.
@@ -295,8 +280,8 @@ std::vector<LeaseDocument> Engine::Documents(SyncAnswer* answer) {
   return out;
 }
 
-absl::StatusOr<SyncResult> Engine::Sync(Synchronize command, int64_t wait_ms,
-                                        const std::function<bool()>& cancelled) {
+absl::StatusOr<SyncResult> Engine::Sync(const std::string& principal, Synchronize command,
+                                        int64_t wait_ms, const std::function<bool()>& cancelled) {
   command.call = ++calls_;
   VetResults(&command);
   const int64_t slots = command.free_slots;
@@ -304,7 +289,7 @@ absl::StatusOr<SyncResult> Engine::Sync(Synchronize command, int64_t wait_ms,
   while (true) {
     const uint64_t seen = version_;
     command.free_slots = draining_ || guard_->low() ? 0 : slots;
-    Outcome outcome = Execute({"worker:" + command.worker, command});
+    Outcome outcome = Execute({principal, command});
     if (!outcome.status.ok()) return outcome.status;
     SyncResult result;
     result.answer = std::get<SyncAnswer>(std::move(outcome.answer));
@@ -333,7 +318,8 @@ absl::StatusOr<std::shared_ptr<const Suite>> Engine::GetSuite(const std::string&
   return suites_->Get(id);
 }
 
-absl::StatusOr<SuiteRow> Engine::AddSuite(const std::string& manifest_sha256) {
+absl::StatusOr<SuiteRow> Engine::AddSuite(const std::string& principal,
+                                          const std::string& manifest_sha256) {
   ASSAY_ASSIGN_OR_RETURN(const auto suite, suites_->Get(manifest_sha256));
   SuiteRow row;
   row.id = suite->manifest_sha256;
@@ -344,7 +330,7 @@ absl::StatusOr<SuiteRow> Engine::AddSuite(const std::string& manifest_sha256) {
   row.context_length = suite->context_length;
   row.vocab_size = suite->vocab_size;
   row.create_ms = options_.clock->UnixMillis();
-  const Outcome outcome = Execute({"local", AddResources{{row}}});
+  const Outcome outcome = Execute({principal, AddResources{{row}}});
   ASSAY_RETURN_IF_ERROR(outcome.status);
   return Read([&](const State& s) { return s.suites.at(row.id); });
 }

@@ -28,7 +28,8 @@
 #include "storage/blob/disk_guard.h"
 #include "storage/db/catalogue.h"
 #include "storage/format/suite.h"
-#include "storage/seal/signer.h"
+#include "storage/seal/command_signer.h"
+#include "storage/seal/key_store.h"
 
 namespace assay {
 
@@ -44,7 +45,8 @@ struct EngineOptions {
   uint64_t ballast_bytes = uint64_t{64} << 20;
   uint64_t max_blob_bytes = uint64_t{64} << 30;
   int64_t tick_ms = 500;
-  Clock* clock = nullptr;  // null: the real one
+  CommandSignerOptions signer;  // program empty: the key in data_dir signs
+  Clock* clock = nullptr;       // null: the real one
   // A failed commit: must not return. Null: logs and ends the process, with code 20 when
   // the store is damaged, else 1.
   std::function<void(const absl::Status&)> fatal;
@@ -81,8 +83,8 @@ class Engine {
 
   // A worker's call: results are vetted, the command applied, lease documents made. Waits up to
   // `wait_ms` while there is nothing to say; `cancelled` is asked now and then and ends the wait.
-  absl::StatusOr<SyncResult> Sync(Synchronize command, int64_t wait_ms,
-                                  const std::function<bool()>& cancelled);
+  absl::StatusOr<SyncResult> Sync(const std::string& principal, Synchronize command,
+                                  int64_t wait_ms, const std::function<bool()>& cancelled);
 
   // Calls f(const State&) under a shared lock; f must be short and must not call the engine.
   template <class F>
@@ -98,16 +100,19 @@ class Engine {
 
   absl::StatusOr<std::shared_ptr<const Suite>> GetSuite(const std::string& id);
   // Verifies the suite in blob `manifest_sha256` and its token blobs and adds it.
-  absl::StatusOr<SuiteRow> AddSuite(const std::string& manifest_sha256);
+  absl::StatusOr<SuiteRow> AddSuite(const std::string& principal,
+                                    const std::string& manifest_sha256);
 
   // Drops the files of those of `captures` that are unused (UnusedCaptures), rows first, then blobs
   // that nothing else names. What was dropped.
-  absl::StatusOr<std::vector<UnusedCapture>> DropUnused(const std::vector<std::string>& captures,
+  absl::StatusOr<std::vector<UnusedCapture>> DropUnused(const std::string& principal,
+                                                        const std::vector<std::string>& captures,
                                                         bool sealed);
 
   BlobStore& blobs() { return *blobs_; }
   const Catalogue& catalogue() const { return *catalogue_; }
-  const Signer& signer() const { return *signer_; }
+  const Signer& signer() const { return *keys_.signer; }
+  const KeyList& keys() const { return keys_.list; }
   const EngineOptions& options() const { return options_; }
   Now now() const;
   SealStats seal_stats() const;
@@ -142,7 +147,7 @@ class Engine {
   std::unique_ptr<DiskGuard> guard_;
   std::unique_ptr<BlobStore> blobs_;
   std::unique_ptr<Catalogue> catalogue_;
-  std::unique_ptr<Signer> signer_;
+  OpenKeys keys_;
   std::unique_ptr<SuiteCache> suites_;
   std::unique_ptr<Sealer> sealer_;
 

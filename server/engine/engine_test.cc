@@ -80,7 +80,8 @@ TEST(Engine, AUnitWhoseDocumentCannotBeMadeIsNotOfferedForEver) {
     for (const SuiteContext& c : suite.contexts)
       ASSERT_TRUE(PutBlob(engine->blobs(), ReadFile(panel + "/" + c.file, 1 << 20).value()).ok());
     const std::string manifest = ReadFile(panel + "/suite-manifest.json", 1 << 26).value();
-    const SuiteRow row = engine->AddSuite(PutBlob(engine->blobs(), manifest).value()).value();
+    const SuiteRow row =
+        engine->AddSuite("lab", PutBlob(engine->blobs(), manifest).value()).value();
     ModelRow model;
     model.id = Sha256Hex("model");
     model.manifest_json =
@@ -99,7 +100,7 @@ TEST(Engine, AUnitWhoseDocumentCannotBeMadeIsNotOfferedForEver) {
     const Outcome created = engine->Execute({"local", CreateRun{run}});
     ASSERT_TRUE(created.status.ok()) << created.status;
     run_id = std::get<RunAnswer>(created.answer).run;
-    const auto prepare = engine->Sync(Call({}), 0, [] { return false; });
+    const auto prepare = engine->Sync("worker", Call({}), 0, [] { return false; });
     ASSERT_TRUE(prepare.ok()) << prepare.status();
     ASSERT_EQ(prepare->start.size(), 1u);
     LeaseResult result;
@@ -107,14 +108,14 @@ TEST(Engine, AUnitWhoseDocumentCannotBeMadeIsNotOfferedForEver) {
     result.result_json = StoreHead(engine->blobs()).dump();
     Synchronize call = Call({result});
     call.free_slots = 0;
-    const auto answer = engine->Sync(call, 0, [] { return false; });
+    const auto answer = engine->Sync("worker", call, 0, [] { return false; });
     ASSERT_TRUE(answer.ok()) << answer.status();
     ASSERT_EQ(answer->answer.acks.at(0).kind, AckKind::kAccepted) << answer->answer.acks[0].message;
     ASSERT_EQ(::unlink(engine->blobs().LocalPath(suite.contexts[0].token_sha256)->c_str()), 0);
   }
   const auto engine = Open(dir);  // with nothing in memory
   for (int i = 0; i < 10; ++i) {
-    const auto answer = engine->Sync(Call({}), 0, [] { return false; });
+    const auto answer = engine->Sync("worker", Call({}), 0, [] { return false; });
     ASSERT_TRUE(answer.ok()) << answer.status();
     EXPECT_TRUE(answer->start.empty());
     EXPECT_TRUE(answer->answer.start.empty());

@@ -29,7 +29,7 @@ absl::Status PutArrays(const std::string& head, const PositionArrays& arrays, Bl
   return absl::OkStatus();
 }
 
-constexpr std::chrono::milliseconds kDiskRetry{1000};
+constexpr std::chrono::milliseconds kRetry{1000};
 
 }  // namespace
 
@@ -98,7 +98,8 @@ void Sealer::SealRun(const std::string& run) {
   }
 }
 
-// Everything is computed by now: a disk that is full for a while must not cost the result.
+// Everything is computed by now: a disk that is full or a signer that is away for a while must not
+// cost the result.
 absl::Status Sealer::SealWhenThereIsRoom(const std::string& run, size_t candidate) {
   const auto give_up = std::chrono::steady_clock::now() +
                        std::chrono::milliseconds(engine_->options().core.disk_wait_ms);
@@ -110,13 +111,17 @@ absl::Status Sealer::SealWhenThereIsRoom(const std::string& run, size_t candidat
       status = InternalError("SEAL_FAILED", std::string("sealing ended with an exception: ") +
                                                 error.what() + "; this is a bug, please report it");
     }
-    if (status.code() != absl::StatusCode::kResourceExhausted) return status;
+    // The disk, or the program that signs.
+    if (status.code() != absl::StatusCode::kResourceExhausted &&
+        status.code() != absl::StatusCode::kUnavailable) {
+      return status;
+    }
     if (!said) {
-      LogJson("warn", "sealing waits for room: " + MessageOf(status),
+      LogJson("warn", "sealing waits: " + MessageOf(status),
               {{"reason", ReasonOf(status)}, {"run", "runs/" + run}});
     }
     std::unique_lock<std::mutex> lock(mutex_);
-    if (cv_.wait_for(lock, kDiskRetry, [this] { return stop_; })) return status;
+    if (cv_.wait_for(lock, kRetry, [this] { return stop_; })) return status;
     if (std::chrono::steady_clock::now() >= give_up) return status;
   }
 }

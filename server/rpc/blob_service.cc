@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "server/rpc/gate.h"
 #include "server/rpc/status.h"
 #include "storage/base/digest.h"
 #include "storage/base/macros.h"
@@ -12,6 +13,8 @@ namespace assay::rpc {
 grpc::Status BlobServiceImpl::FindMissing(grpc::ServerContext* context,
                                           const v1::FindMissingRequest* request,
                                           v1::FindMissingResponse* response) {
+  Call call(gate_, context, "BlobService/FindMissing");
+  if (!call.admitted()) return call.refusal();
   if (request->sha256_size() > kDigestsMax) {
     return ToGrpc(InvalidError("TOO_MANY_DIGESTS", "at most 10000 digests in one call"), context);
   }
@@ -58,14 +61,18 @@ absl::Status BlobServiceImpl::DoWrite(grpc::ServerReader<v1::WriteRequest>* read
 grpc::Status BlobServiceImpl::Write(grpc::ServerContext* context,
                                     grpc::ServerReader<v1::WriteRequest>* reader,
                                     v1::WriteResponse* response) {
+  Call call(gate_, context, "BlobService/Write");
+  if (!call.admitted()) return call.refusal();
   std::string blob;
   const absl::Status status = DoWrite(reader, response, &blob);
-  return ToGrpc(status, context, blob);
+  return call.Answer(status, blob);
 }
 
 grpc::Status BlobServiceImpl::QueryWriteStatus(grpc::ServerContext* context,
                                                const v1::QueryWriteStatusRequest* request,
                                                v1::QueryWriteStatusResponse* response) {
+  Call call(gate_, context, "BlobService/QueryWriteStatus");
+  if (!call.admitted()) return call.refusal();
   const auto status = engine_->blobs().WriteStatus(request->sha256());
   if (!status.ok()) return ToGrpc(status.status(), context);
   response->set_committed_size(status->committed_size);
@@ -101,6 +108,8 @@ absl::Status BlobServiceImpl::DoRead(const v1::ReadRequest& request,
 
 grpc::Status BlobServiceImpl::Read(grpc::ServerContext* context, const v1::ReadRequest* request,
                                    grpc::ServerWriter<v1::ReadResponse>* writer) {
+  Call call(gate_, context, "BlobService/Read");
+  if (!call.admitted()) return call.refusal();
   return ToGrpc(DoRead(*request, writer), context, request->sha256());
 }
 

@@ -8,12 +8,14 @@
 
 namespace assay::rpc {
 
+class Gate;
+
 inline constexpr size_t kChunkBytes = size_t{1} << 20;
 inline constexpr int kDigestsMax = 10'000;
 
 class BlobServiceImpl final : public v1::BlobService::Service {
  public:
-  explicit BlobServiceImpl(Engine* engine) : engine_(engine) {}
+  BlobServiceImpl(Engine* engine, Gate* gate) : engine_(engine), gate_(gate) {}
   grpc::Status FindMissing(grpc::ServerContext*, const v1::FindMissingRequest*,
                            v1::FindMissingResponse*) override;
   grpc::Status Write(grpc::ServerContext*, grpc::ServerReader<v1::WriteRequest>*,
@@ -28,6 +30,7 @@ class BlobServiceImpl final : public v1::BlobService::Service {
                        std::string* blob);
   absl::Status DoRead(const v1::ReadRequest& request, grpc::ServerWriter<v1::ReadResponse>* writer);
   Engine* engine_;
+  Gate* gate_;
 };
 
 }  // namespace assay::rpc

@@ -5,6 +5,7 @@
 
 #include "server/core/apply.h"
 #include "server/rpc/convert.h"
+#include "server/rpc/gate.h"
 #include "server/rpc/page.h"
 #include "server/rpc/status.h"
 #include "storage/base/macros.h"
@@ -32,7 +33,8 @@ absl::StatusOr<std::string> CanonicalObject(const std::string& text, const char*
 // One ingest call: the header, then files in suite order.
 class Ingester {
  public:
-  explicit Ingester(Engine* engine) : engine_(engine) {}
+  Ingester(Engine* engine, std::string principal)
+      : engine_(engine), principal_(std::move(principal)) {}
 
   absl::Status Begin(const v1::IngestHeader& header) {
     ASSAY_ASSIGN_OR_RETURN(capture_.suite, IdOf(header.suite(), "suites"));
@@ -126,7 +128,7 @@ class Ingester {
       file.capture = capture_.id;
       command.rows.emplace_back(file);
     }
-    ASSAY_RETURN_IF_ERROR(engine_->Execute({"local", std::move(command)}).status);
+    ASSAY_RETURN_IF_ERROR(engine_->Execute({principal_, std::move(command)}).status);
     return capture_.id;
   }
 
@@ -160,6 +162,7 @@ class Ingester {
   }
 
   Engine* engine_;
+  const std::string principal_;
   CaptureRow capture_;
   std::shared_ptr<const Suite> suite_;
   std::vector<size_t> selected_;
@@ -174,8 +177,8 @@ class Ingester {
 }  // namespace
 
 absl::StatusOr<v1::Capture> CaptureServiceImpl::DoIngest(
-    grpc::ServerReader<v1::IngestRequest>* reader) {
-  Ingester ingester(engine_);
+    const std::string& principal, grpc::ServerReader<v1::IngestRequest>* reader) {
+  Ingester ingester(engine_, principal);
   v1::IngestRequest request;
   if (!reader->Read(&request) || !request.has_header()) {
     return InvalidError("INGEST_HEADER_MISSING", "the first message must be the header");
@@ -192,15 +195,19 @@ absl::StatusOr<v1::Capture> CaptureServiceImpl::DoIngest(
 grpc::Status CaptureServiceImpl::Ingest(grpc::ServerContext* context,
                                         grpc::ServerReader<v1::IngestRequest>* reader,
                                         v1::Capture* out) {
-  auto capture = DoIngest(reader);
-  if (!capture.ok()) return ToGrpc(capture.status(), context);
+  Call call(gate_, context, "CaptureService/Ingest");
+  if (!call.admitted()) return call.refusal();
+  auto capture = DoIngest(call.principal(), reader);
+  if (!capture.ok()) return call.Answer(capture.status(), "");
   *out = *std::move(capture);
-  return grpc::Status::OK;
+  return call.Answer(absl::OkStatus(), out->name());
 }
 
 grpc::Status CaptureServiceImpl::GetCapture(grpc::ServerContext* context,
                                             const v1::GetCaptureRequest* request,
                                             v1::Capture* out) {
+  Call call(gate_, context, "CaptureService/GetCapture");
+  if (!call.admitted()) return call.refusal();
   auto capture = engine_->Read([&](const State& s) -> absl::StatusOr<v1::Capture> {
     ASSAY_ASSIGN_OR_RETURN(const std::string id, IdOf(request->name(), "captures"));
     const auto it = s.captures.find(id);
@@ -216,6 +223,8 @@ grpc::Status CaptureServiceImpl::GetCapture(grpc::ServerContext* context,
 grpc::Status CaptureServiceImpl::ListCaptures(grpc::ServerContext* context,
                                               const v1::ListCapturesRequest* request,
                                               v1::ListCapturesResponse* out) {
+  Call call(gate_, context, "CaptureService/ListCaptures");
+  if (!call.admitted()) return call.refusal();
   auto ids = engine_->Read([](const State& s) {
     // Oldest first, so that a capture that comes between two pages comes last.
     std::vector<std::pair<int64_t, std::string>> by_age;
@@ -239,6 +248,8 @@ grpc::Status CaptureServiceImpl::ListCaptures(grpc::ServerContext* context,
 grpc::Status CaptureServiceImpl::ListCaptureFiles(grpc::ServerContext* context,
                                                   const v1::ListCaptureFilesRequest* request,
                                                   v1::ListCaptureFilesResponse* out) {
+  Call call(gate_, context, "CaptureService/ListCaptureFiles");
+  if (!call.admitted()) return call.refusal();
   auto files = engine_->Read([&](const State& s) -> absl::StatusOr<std::vector<CaptureFileRow>> {
     ASSAY_ASSIGN_OR_RETURN(const std::string id, IdOf(request->name(), "captures"));
     if (s.captures.count(id) == 0)
@@ -265,7 +276,8 @@ grpc::Status CaptureServiceImpl::ListCaptureFiles(grpc::ServerContext* context,
   return grpc::Status::OK;
 }
 
-absl::Status CaptureServiceImpl::DoPrune(const v1::PruneCapturesRequest& request,
+absl::Status CaptureServiceImpl::DoPrune(const std::string& principal,
+                                         const v1::PruneCapturesRequest& request,
                                          v1::PruneCapturesResponse* out) {
   std::vector<std::string> names;
   for (const std::string& name : request.names()) {
@@ -274,7 +286,7 @@ absl::Status CaptureServiceImpl::DoPrune(const v1::PruneCapturesRequest& request
   }
   std::vector<UnusedCapture> unused;
   if (request.apply()) {
-    ASSAY_ASSIGN_OR_RETURN(unused, engine_->DropUnused(names, request.sealed()));
+    ASSAY_ASSIGN_OR_RETURN(unused, engine_->DropUnused(principal, names, request.sealed()));
   } else {
     unused =
         engine_->Read([&](const State& s) { return UnusedCaptures(s, names, request.sealed()); });
@@ -294,7 +306,14 @@ absl::Status CaptureServiceImpl::DoPrune(const v1::PruneCapturesRequest& request
 grpc::Status CaptureServiceImpl::PruneCaptures(grpc::ServerContext* context,
                                                const v1::PruneCapturesRequest* request,
                                                v1::PruneCapturesResponse* out) {
-  return ToGrpc(DoPrune(*request, out), context);
+  Call call(gate_, context, "CaptureService/PruneCaptures");
+  if (!call.admitted()) return call.refusal();
+  const absl::Status status = DoPrune(call.principal(), *request, out);
+  if (!request->apply()) return ToGrpc(status, context);
+  std::string dropped;
+  for (const auto& capture : out->captures())
+    dropped += (dropped.empty() ? "" : " ") + capture.name();
+  return call.Answer(status, dropped);
 }
 
 }  // namespace assay::rpc

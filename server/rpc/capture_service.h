@@ -8,9 +8,11 @@
 
 namespace assay::rpc {
 
+class Gate;
+
 class CaptureServiceImpl final : public v1::CaptureService::Service {
  public:
-  explicit CaptureServiceImpl(Engine* engine) : engine_(engine) {}
+  CaptureServiceImpl(Engine* engine, Gate* gate) : engine_(engine), gate_(gate) {}
   grpc::Status GetCapture(grpc::ServerContext*, const v1::GetCaptureRequest*,
                           v1::Capture*) override;
   grpc::Status ListCaptures(grpc::ServerContext*, const v1::ListCapturesRequest*,
@@ -23,9 +25,12 @@ class CaptureServiceImpl final : public v1::CaptureService::Service {
                       v1::Capture*) override;
 
  private:
-  absl::StatusOr<v1::Capture> DoIngest(grpc::ServerReader<v1::IngestRequest>* reader);
-  absl::Status DoPrune(const v1::PruneCapturesRequest& request, v1::PruneCapturesResponse* out);
+  absl::StatusOr<v1::Capture> DoIngest(const std::string& principal,
+                                       grpc::ServerReader<v1::IngestRequest>* reader);
+  absl::Status DoPrune(const std::string& principal, const v1::PruneCapturesRequest& request,
+                       v1::PruneCapturesResponse* out);
   Engine* engine_;
+  Gate* gate_;
 };
 
 }  // namespace assay::rpc

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "server/auth/client_hello.h"
+
 namespace assay::rpc {
 namespace {
 
@@ -47,13 +49,25 @@ int ConnectTcp(const std::string& address) {
   return fd;
 }
 
+bool Greet(int fd, int64_t ms) {
+  static const std::string hello = ClientHello();
+  pollfd polled = {fd, POLLOUT, 0};
+  return ::poll(&polled, 1, static_cast<int>(ms)) == 1 &&
+         ::send(fd, hello.data(), hello.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(hello.size());
+}
+
 }  // namespace
 
-bool ListenerAnswers(const std::string& address, int64_t ms) {
+bool ListenerAnswers(const std::string& address, int64_t ms, bool tls) {
   const bool local = std::string_view(address).substr(0, kUnix.size()) == kUnix;
   const int fd = local ? ConnectUnix(address.substr(kUnix.size())) : ConnectTcp(address);
   if (fd == kUnresolved) return true;  // a name server that is away says nothing about us
   if (fd < 0) return false;
+  // A TLS server waits for the client to speak first.
+  if (tls && !local && !Greet(fd, ms)) {
+    ::close(fd);
+    return false;
+  }
   pollfd polled = {fd, POLLIN, 0};
   char byte = 0;
   const bool answered = ::poll(&polled, 1, static_cast<int>(ms)) == 1 && ::read(fd, &byte, 1) == 1;

@@ -10,8 +10,9 @@
 namespace assay::rpc {
 
 // Whether a connection to `address` (unix:PATH or HOST:PORT, as Server::addresses() gives them) is
-// answered within `ms` with the bytes that every HTTP/2 server sends first.
-bool ListenerAnswers(const std::string& address, int64_t ms);
+// answered within `ms` with the bytes that every HTTP/2 server sends first, or, with `tls` and TCP,
+// with an answer to the first bytes of a TLS client.
+bool ListenerAnswers(const std::string& address, int64_t ms, bool tls = false);
 
 // Raises this process's soft limit of file descriptors to the hard one.
 void RaiseDescriptorLimit();

@@ -11,9 +11,11 @@
 
 namespace assay::rpc {
 
+class Gate;
+
 class SuiteServiceImpl final : public v1::SuiteService::Service {
  public:
-  explicit SuiteServiceImpl(Engine* engine) : engine_(engine) {}
+  SuiteServiceImpl(Engine* engine, Gate* gate) : engine_(engine), gate_(gate) {}
   grpc::Status CreateSuite(grpc::ServerContext*, const v1::CreateSuiteRequest*,
                            v1::Suite*) override;
   grpc::Status GetSuite(grpc::ServerContext*, const v1::GetSuiteRequest*, v1::Suite*) override;
@@ -22,11 +24,12 @@ class SuiteServiceImpl final : public v1::SuiteService::Service {
 
  private:
   Engine* engine_;
+  Gate* gate_;
 };
 
 class ModelServiceImpl final : public v1::ModelService::Service {
  public:
-  explicit ModelServiceImpl(Engine* engine) : engine_(engine) {}
+  ModelServiceImpl(Engine* engine, Gate* gate) : engine_(engine), gate_(gate) {}
   grpc::Status CreateModel(grpc::ServerContext*, const v1::CreateModelRequest*,
                            v1::Model*) override;
   grpc::Status GetModel(grpc::ServerContext*, const v1::GetModelRequest*, v1::Model*) override;
@@ -37,11 +40,12 @@ class ModelServiceImpl final : public v1::ModelService::Service {
   absl::StatusOr<v1::Model> Find(const std::string& id) const;
   v1::Model Describe(const ModelRow& row) const;
   Engine* engine_;
+  Gate* gate_;
 };
 
 class HeadServiceImpl final : public v1::HeadService::Service {
  public:
-  explicit HeadServiceImpl(Engine* engine) : engine_(engine) {}
+  HeadServiceImpl(Engine* engine, Gate* gate) : engine_(engine), gate_(gate) {}
   grpc::Status CreateHead(grpc::ServerContext*, const v1::CreateHeadRequest*, v1::Head*) override;
   grpc::Status GetHead(grpc::ServerContext*, const v1::GetHeadRequest*, v1::Head*) override;
   grpc::Status ListHeads(grpc::ServerContext*, const v1::ListHeadsRequest*,
@@ -49,31 +53,36 @@ class HeadServiceImpl final : public v1::HeadService::Service {
 
  private:
   Engine* engine_;
+  Gate* gate_;
 };
 
 class ReportServiceImpl final : public v1::ReportService::Service {
  public:
-  explicit ReportServiceImpl(Engine* engine) : engine_(engine) {}
+  ReportServiceImpl(Engine* engine, Gate* gate) : engine_(engine), gate_(gate) {}
   grpc::Status GetReport(grpc::ServerContext*, const v1::GetReportRequest*, v1::Report*) override;
   grpc::Status ListReports(grpc::ServerContext*, const v1::ListReportsRequest*,
                            v1::ListReportsResponse*) override;
 
  private:
   Engine* engine_;
+  Gate* gate_;
 };
 
 class ReceiptServiceImpl final : public v1::ReceiptService::Service {
  public:
-  explicit ReceiptServiceImpl(Engine* engine) : engine_(engine) {}
+  ReceiptServiceImpl(Engine* engine, Gate* gate) : engine_(engine), gate_(gate) {}
   grpc::Status GetReceipt(grpc::ServerContext*, const v1::GetReceiptRequest*,
                           v1::Receipt*) override;
   grpc::Status ListReceipts(grpc::ServerContext*, const v1::ListReceiptsRequest*,
                             v1::ListReceiptsResponse*) override;
   grpc::Status GetPublicKey(grpc::ServerContext*, const v1::GetPublicKeyRequest*,
                             v1::PublicKey*) override;
+  grpc::Status GetLogProof(grpc::ServerContext*, const v1::GetLogProofRequest*,
+                           v1::LogProof*) override;
 
  private:
   Engine* engine_;
+  Gate* gate_;
 };
 
 }  // namespace assay::rpc

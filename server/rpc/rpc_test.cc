@@ -27,6 +27,7 @@
 #include "server/rpc/server.h"
 #include "storage/base/digest.h"
 #include "storage/base/files.h"
+#include "storage/base/local_address.h"
 #include "storage/base/status.h"
 #include "storage/format/capture.h"
 #include "storage/format/safetensors.h"
@@ -513,7 +514,7 @@ TEST(Rpc, UploadsResumeAndErrorsCarryTheirReason) {
 
 TEST(Rpc, AHostThatVanishesInAnUploadDoesNotKeepTheBlobToItself) {
   rpc::ServerOptions options;
-  options.keepalive_ms = options.keepalive_timeout_ms = 300;
+  options.limits.keepalive_ms = options.limits.keepalive_timeout_ms = 300;
   Cluster cluster(TempDir(), options);
   FreezingProxy proxy(cluster.dir_ + "/p", cluster.dir_ + "/s");
   const std::string bytes(100'000, 'v');
@@ -619,7 +620,7 @@ TEST(Rpc, ARunThatComesBetweenTwoPagesRepeatsNoRow) {
 
 TEST(Rpc, MoreWatchersThanThereMayBeAreRefusedByName) {
   rpc::ServerOptions options;
-  options.watchers_max = 2;
+  options.limits.watchers_max = 2;
   Cluster cluster(TempDir(), options);
   auto runs = v1::RunService::NewStub(cluster.channel);
   v1::Run run;
@@ -723,12 +724,12 @@ TEST(Rpc, AnEngineCanDeliverACapture) {
 }
 
 TEST(Server, AddressesAreChecked) {
-  EXPECT_TRUE(rpc::IsLocalAddress("unix:/tmp/x"));
-  EXPECT_TRUE(rpc::IsLocalAddress("127.0.0.1:1"));
-  EXPECT_TRUE(rpc::IsLocalAddress("[::1]:1"));
-  EXPECT_TRUE(rpc::IsLocalAddress("localhost:1"));
-  EXPECT_FALSE(rpc::IsLocalAddress("0.0.0.0:1"));
-  EXPECT_FALSE(rpc::IsLocalAddress("10.0.0.1:1"));
+  EXPECT_TRUE(IsLocalAddress("unix:/tmp/x"));
+  EXPECT_TRUE(IsLocalAddress("127.0.0.1:1"));
+  EXPECT_TRUE(IsLocalAddress("[::1]:1"));
+  EXPECT_TRUE(IsLocalAddress("localhost:1"));
+  EXPECT_FALSE(IsLocalAddress("0.0.0.0:1"));
+  EXPECT_FALSE(IsLocalAddress("10.0.0.1:1"));
   Cluster cluster(TempDir());
   rpc::ServerOptions options;
   options.listen = {"0.0.0.0:0"};

@@ -4,6 +4,7 @@
 
 #include "server/core/progress.h"
 #include "server/rpc/convert.h"
+#include "server/rpc/gate.h"
 #include "server/rpc/page.h"
 #include "server/rpc/status.h"
 #include "storage/base/macros.h"
@@ -81,7 +82,8 @@ absl::StatusOr<v1::Run> RunServiceImpl::Find(const std::string& id) const {
   });
 }
 
-absl::StatusOr<v1::Run> RunServiceImpl::DoCreate(const v1::CreateRunRequest& request) {
+absl::StatusOr<v1::Run> RunServiceImpl::DoCreate(const std::string& principal,
+                                                 const v1::CreateRunRequest& request) {
   assay::CreateRun command;
   ASSAY_ASSIGN_OR_RETURN(command.run, FromProto(request));
   ASSAY_RETURN_IF_ERROR(FillFromSuite(*engine_, &command.run));
@@ -89,7 +91,7 @@ absl::StatusOr<v1::Run> RunServiceImpl::DoCreate(const v1::CreateRunRequest& req
   for (CandidateRow& candidate : command.run.candidates) {
     ASSAY_RETURN_IF_ERROR(FillBias(*engine_, &candidate.source));
   }
-  const Outcome outcome = engine_->Execute({"local", std::move(command)});
+  const Outcome outcome = engine_->Execute({principal, std::move(command)});
   ASSAY_RETURN_IF_ERROR(outcome.status);
   const RunAnswer& answer = std::get<RunAnswer>(outcome.answer);
   ASSAY_ASSIGN_OR_RETURN(v1::Run run, Find(answer.run));
@@ -99,14 +101,18 @@ absl::StatusOr<v1::Run> RunServiceImpl::DoCreate(const v1::CreateRunRequest& req
 
 grpc::Status RunServiceImpl::CreateRun(grpc::ServerContext* context,
                                        const v1::CreateRunRequest* request, v1::Run* out) {
-  auto run = DoCreate(*request);
-  if (!run.ok()) return ToGrpc(run.status(), context);
+  Call call(gate_, context, "RunService/CreateRun");
+  if (!call.admitted()) return call.refusal();
+  auto run = DoCreate(call.principal(), *request);
+  if (!run.ok()) return call.Answer(run.status(), "");
   *out = *std::move(run);
-  return grpc::Status::OK;
+  return call.Answer(absl::OkStatus(), out->name());
 }
 
 grpc::Status RunServiceImpl::GetRun(grpc::ServerContext* context, const v1::GetRunRequest* request,
                                     v1::Run* out) {
+  Call call(gate_, context, "RunService/GetRun");
+  if (!call.admitted()) return call.refusal();
   const auto id = IdOf(request->name(), "runs");
   if (!id.ok()) return ToGrpc(id.status(), context, request->name());
   auto run = Find(*id);
@@ -120,6 +126,8 @@ grpc::Status RunServiceImpl::GetRun(grpc::ServerContext* context, const v1::GetR
 grpc::Status RunServiceImpl::ListRuns(grpc::ServerContext* context,
                                       const v1::ListRunsRequest* request,
                                       v1::ListRunsResponse* out) {
+  Call call(gate_, context, "RunService/ListRuns");
+  if (!call.admitted()) return call.refusal();
   const auto before = ParseToken(request->page().page_token(), "runs");
   if (!before.ok()) return ToGrpc(before.status(), context);
   const auto rows = engine_->Read([&](const State& s) {
@@ -143,21 +151,37 @@ grpc::Status RunServiceImpl::ListRuns(grpc::ServerContext* context,
   return grpc::Status::OK;
 }
 
+absl::StatusOr<v1::Run> RunServiceImpl::DoCancel(const Call& call, const std::string& name) {
+  ASSAY_ASSIGN_OR_RETURN(const std::string id, IdOf(name, "runs"));
+  const bool foreign = engine_->Read([&](const State& s) {
+    const auto run = s.runs.find(id);
+    return run != s.runs.end() && run->second.principal != call.principal();
+  });
+  if (foreign && !call.is_admin()) {
+    return Error(absl::StatusCode::kPermissionDenied, "RUN_OF_ANOTHER",
+                 name +
+                     " was submitted with another token; its owner or an administrator may "
+                     "cancel it");
+  }
+  ASSAY_RETURN_IF_ERROR(engine_->Execute({call.principal(), assay::CancelRun{id}}).status);
+  return Find(id);
+}
+
 grpc::Status RunServiceImpl::CancelRun(grpc::ServerContext* context,
                                        const v1::CancelRunRequest* request, v1::Run* out) {
-  const auto id = IdOf(request->name(), "runs");
-  if (!id.ok()) return ToGrpc(id.status(), context, request->name());
-  const Outcome outcome = engine_->Execute({"local", assay::CancelRun{*id}});
-  if (!outcome.status.ok()) return ToGrpc(outcome.status, context, request->name());
-  auto run = Find(*id);
-  if (!run.ok()) return ToGrpc(run.status(), context, request->name());
+  Call call(gate_, context, "RunService/CancelRun");
+  if (!call.admitted()) return call.refusal();
+  auto run = DoCancel(call, request->name());
+  if (!run.ok()) return call.Answer(run.status(), request->name());
   *out = *std::move(run);
-  return grpc::Status::OK;
+  return call.Answer(absl::OkStatus(), out->name());
 }
 
 grpc::Status RunServiceImpl::ListUnits(grpc::ServerContext* context,
                                        const v1::ListUnitsRequest* request,
                                        v1::ListUnitsResponse* out) {
+  Call call(gate_, context, "RunService/ListUnits");
+  if (!call.admitted()) return call.refusal();
   const auto id = IdOf(request->run(), "runs");
   if (!id.ok()) return ToGrpc(id.status(), context, request->run());
   bool found = false;
@@ -255,6 +279,8 @@ absl::Status RunServiceImpl::DoWatch(grpc::ServerContext* context,
 grpc::Status RunServiceImpl::WatchRun(grpc::ServerContext* context,
                                       const v1::WatchRunRequest* request,
                                       grpc::ServerWriter<v1::RunEvent>* writer) {
+  Call call(gate_, context, "RunService/WatchRun");
+  if (!call.admitted()) return call.refusal();
   // Each watcher holds one of the server's threads for as long as it watches.
   const int watchers = ++watchers_;
   absl::Status status =

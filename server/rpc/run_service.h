@@ -10,10 +10,14 @@
 
 namespace assay::rpc {
 
+class Call;
+class Gate;
+
 class RunServiceImpl final : public v1::RunService::Service {
  public:
   // `watchers_max`: streams of WatchRun at a time; more are refused with TOO_MANY_WATCHERS.
-  RunServiceImpl(Engine* engine, int watchers_max) : engine_(engine), watchers_max_(watchers_max) {}
+  RunServiceImpl(Engine* engine, Gate* gate, int watchers_max)
+      : engine_(engine), gate_(gate), watchers_max_(watchers_max) {}
   grpc::Status CreateRun(grpc::ServerContext*, const v1::CreateRunRequest*, v1::Run*) override;
   grpc::Status GetRun(grpc::ServerContext*, const v1::GetRunRequest*, v1::Run*) override;
   grpc::Status ListRuns(grpc::ServerContext*, const v1::ListRunsRequest*,
@@ -25,11 +29,14 @@ class RunServiceImpl final : public v1::RunService::Service {
                          v1::ListUnitsResponse*) override;
 
  private:
-  absl::StatusOr<v1::Run> DoCreate(const v1::CreateRunRequest& request);
+  absl::StatusOr<v1::Run> DoCreate(const std::string& principal,
+                                   const v1::CreateRunRequest& request);
+  absl::StatusOr<v1::Run> DoCancel(const Call& call, const std::string& name);
   absl::StatusOr<v1::Run> Find(const std::string& id) const;
   absl::Status DoWatch(grpc::ServerContext* context, const v1::WatchRunRequest& request,
                        grpc::ServerWriter<v1::RunEvent>* writer);
   Engine* engine_;
+  Gate* gate_;
   const int watchers_max_;
   std::atomic<int> watchers_{0};
 };

@@ -1,6 +1,5 @@
 #include "server/rpc/server.h"
 
-#include <arpa/inet.h>
 #include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
@@ -15,19 +14,17 @@
 
 #include "server/rpc/blob_service.h"
 #include "server/rpc/capture_service.h"
+#include "server/rpc/gate.h"
 #include "server/rpc/resource_services.h"
 #include "server/rpc/run_service.h"
 #include "server/rpc/worker_service.h"
+#include "storage/base/local_address.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "storage/base/uri_path.h"
 
 namespace assay::rpc {
 namespace {
-
-constexpr int kPingIntervalMinMs = 10'000;
-constexpr int kStreamsPerConnection = 256;
-constexpr int kMetadataBytesMax = 16 << 10;
 
 bool IsUnix(const std::string& address) { return address.rfind("unix:", 0) == 0; }
 
@@ -60,44 +57,67 @@ absl::Status ClearSocket(const std::string& address) {
   return absl::OkStatus();
 }
 
-absl::Status CheckAddress(const std::string& address, bool insecure) {
+// Beyond this machine nothing travels in the clear, and nobody comes in without a name.
+absl::Status CheckAddress(const std::string& address, const ServerOptions& options) {
   if (IsUnix(address)) return ClearSocket(address);
   if (address.rfind(':') == std::string::npos) {
     return InvalidError("LISTEN_INVALID", address + ": wanted unix:/path or HOST:PORT");
   }
-  if (insecure || IsLocalAddress(address)) return absl::OkStatus();
-  return InvalidError("LISTEN_INVALID",
-                      address +
-                          ": plaintext is only for loopback and Unix sockets; listen there and "
-                          "use a tunnel, or give --insecure-plaintext on a trusted network");
+  if (IsLocalAddress(address)) return absl::OkStatus();
+  if (options.tls.files.empty()) {
+    return InvalidError("LISTEN_INVALID",
+                        address +
+                            ": plaintext is only for loopback and Unix sockets; give --tls-cert, "
+                            "--tls-key and --tls-client-ca, or listen there and use a tunnel");
+  }
+  if (options.tokens.empty()) {
+    return InvalidError("LISTEN_INVALID",
+                        address +
+                            ": without tokens every holder of a certificate could do "
+                            "everything; make some with assayd token create");
+  }
+  return absl::OkStatus();
+}
+
+void SetLimits(const Limits& limits, grpc::ServerBuilder* builder) {
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a second process must fail
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, limits.keepalive_ms);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, limits.keepalive_timeout_ms);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // 0: no limit
+  // Clients ask too, while they wait for a run that says nothing for long.
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                              limits.ping_interval_min_ms);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, limits.connection_age_ms);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, limits.connection_age_grace_ms);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, limits.connection_idle_ms);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits.streams_per_connection_max);
+  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, limits.metadata_bytes_max);
+  builder->SetMaxReceiveMessageSize(limits.message_bytes_max);
+  builder->SetMaxSendMessageSize(limits.message_bytes_max);
+  // A compressed message is expanded before its size is checked: neither is accepted.
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  grpc::ResourceQuota quota("assayd");
+  quota.SetMaxThreads(limits.threads_max);
+  builder->SetResourceQuota(quota);
 }
 
 }  // namespace
 
-bool IsLocalAddress(const std::string& address) {
-  if (IsUnix(address)) return true;
-  std::string host = address.substr(0, address.rfind(':'));
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
-    host = host.substr(1, host.size() - 2);
-  if (host == "localhost") return true;
-  in_addr v4{};
-  if (::inet_pton(AF_INET, host.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
-  in6_addr v6{};
-  return ::inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
-}
-
 struct Server::Impl {
-  Impl(Engine* e, int watchers_max)
-      : suites(e),
-        models(e),
-        heads(e),
-        captures(e),
-        runs(e, watchers_max),
-        reports(e),
-        receipts(e),
-        blobs(e),
-        workers(e),
-        admin(e) {}
+  Impl(Engine* e, std::unique_ptr<Gate> g, int watchers_max)
+      : gate(std::move(g)),
+        suites(e, gate.get()),
+        models(e, gate.get()),
+        heads(e, gate.get()),
+        captures(e, gate.get()),
+        runs(e, gate.get(), watchers_max),
+        reports(e, gate.get()),
+        receipts(e, gate.get()),
+        blobs(e, gate.get()),
+        workers(e, gate.get()),
+        admin(e, gate.get()) {}
+  const std::unique_ptr<Gate> gate;  // first: the services use it to their end
   SuiteServiceImpl suites;
   ModelServiceImpl models;
   HeadServiceImpl heads;
@@ -122,31 +142,21 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Engine* engine,
   [[maybe_unused]] static const bool library_kept = (grpc_init(), true);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  auto impl = std::make_unique<Impl>(engine, options.watchers_max);
+  ASSAY_ASSIGN_OR_RETURN(auto gate, Gate::Open({options.tokens, options.audit, options.limits}));
+  auto impl = std::make_unique<Impl>(engine, std::move(gate), options.limits.watchers_max);
   grpc::ServerBuilder builder;
+  std::shared_ptr<grpc::ServerCredentials> tls;
+  if (!options.tls.files.empty()) {
+    ASSAY_ASSIGN_OR_RETURN(tls, MakeTlsCredentials(options.tls));
+  }
   std::vector<int> ports(options.listen.size(), 0);
   for (size_t i = 0; i < options.listen.size(); ++i) {
-    ASSAY_RETURN_IF_ERROR(CheckAddress(options.listen[i], options.insecure_plaintext));
-    builder.AddListeningPort(GrpcAddress(options.listen[i]), grpc::InsecureServerCredentials(),
-                             &ports[i]);
+    ASSAY_RETURN_IF_ERROR(CheckAddress(options.listen[i], options));
+    const bool plain = tls == nullptr || IsUnix(options.listen[i]);
+    builder.AddListeningPort(GrpcAddress(options.listen[i]),
+                             plain ? grpc::InsecureServerCredentials() : tls, &ports[i]);
   }
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a second process must fail, not share
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, options.keepalive_ms);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, options.keepalive_timeout_ms);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // 0: no limit
-  // Clients ask too, while they wait for a run that says nothing for long.
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                             kPingIntervalMinMs);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsPerConnection);
-  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
-  builder.SetMaxReceiveMessageSize(options.max_message_bytes);
-  builder.SetMaxSendMessageSize(options.max_message_bytes);
-  // A compressed message is expanded before its size is checked: neither is accepted.
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
-  grpc::ResourceQuota quota("assayd");
-  quota.SetMaxThreads(options.max_threads);
-  builder.SetResourceQuota(quota);
+  SetLimits(options.limits, &builder);
   for (grpc::Service* service : std::initializer_list<grpc::Service*>{
            &impl->suites, &impl->models, &impl->heads, &impl->captures, &impl->runs, &impl->reports,
            &impl->receipts, &impl->blobs, &impl->workers, &impl->admin}) {

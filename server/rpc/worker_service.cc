@@ -4,6 +4,7 @@
 
 #include "server/core/unit_document.h"
 #include "server/rpc/convert.h"
+#include "server/rpc/gate.h"
 #include "server/rpc/page.h"
 #include "server/rpc/status.h"
 #include "storage/base/json_fields.h"
@@ -160,16 +161,55 @@ void FillAnswer(const Engine& engine, const SyncResult& result, v1::SynchronizeR
   out->set_build_id(engine.options().core.build_id);
 }
 
+// Who delivered what, and what became of it.
+void AuditResults(const v1::SynchronizeRequest& request, const absl::StatusOr<SyncResult>& result,
+                  Call* call) {
+  const std::string worker = "workers/" + request.worker_id() + " lease ";
+  for (const auto& delivered : request.results()) {
+    std::string outcome(absl::StatusCodeToString(result.status().code()));
+    if (result.ok()) {
+      for (const Ack& ack : result->answer.acks) {
+        if (ack.lease == delivered.lease_id())
+          outcome = v1::ResultAck::Outcome_Name(AckOf(ack.kind));
+      }
+    }
+    call->Audit(worker + CutUtf8(delivered.lease_id(), kWorkerIdMax), outcome,
+                delivered.error().reason());
+  }
+}
+
 }  // namespace
+
+absl::Status WorkerServiceImpl::CheckOwner(const std::string& worker,
+                                           const std::string& principal) {
+  const std::lock_guard lock(mutex_);
+  const auto owner = owners_.find(worker);
+  if (owner != owners_.end() && owner->second != principal) {
+    return Error(absl::StatusCode::kPermissionDenied, "WORKER_OF_ANOTHER",
+                 "workers/" + worker +
+                     " came with another token before; give this worker another "
+                     "--name");
+  }
+  if (owner == owners_.end() && owners_.size() < engine_->options().core.workers_max) {
+    owners_.emplace(worker, principal);
+  }
+  return absl::OkStatus();
+}
 
 grpc::Status WorkerServiceImpl::Synchronize(grpc::ServerContext* context,
                                             const v1::SynchronizeRequest* request,
                                             v1::SynchronizeResponse* response) {
+  Call call(gate_, context, "WorkerService/Synchronize");
+  if (!call.admitted()) return call.refusal();
   auto command = FromProto(*request);
   if (!command.ok()) return ToGrpc(command.status(), context, "workers/" + request->worker_id());
+  if (const absl::Status mine = CheckOwner(request->worker_id(), call.principal()); !mine.ok()) {
+    return call.Answer(mine, "workers/" + request->worker_id());
+  }
   const int64_t wait_ms = std::clamp<int64_t>(request->wait_ms(), 0, kWaitMax);
-  const auto result =
-      engine_->Sync(*std::move(command), wait_ms, [context] { return context->IsCancelled(); });
+  const auto result = engine_->Sync(call.principal(), *std::move(command), wait_ms,
+                                    [context] { return context->IsCancelled(); });
+  if (!request->results().empty()) AuditResults(*request, result, &call);
   if (!result.ok()) return ToGrpc(result.status(), context, "workers/" + request->worker_id());
   FillAnswer(*engine_, *result, response);
   return grpc::Status::OK;
@@ -178,6 +218,8 @@ grpc::Status WorkerServiceImpl::Synchronize(grpc::ServerContext* context,
 grpc::Status WorkerAdminServiceImpl::ListWorkers(grpc::ServerContext* context,
                                                  const v1::ListWorkersRequest* request,
                                                  v1::ListWorkersResponse* out) {
+  Call call(gate_, context, "WorkerAdminService/ListWorkers");
+  if (!call.admitted()) return call.refusal();
   auto workers = engine_->Read([](const State& s) {
     std::vector<v1::Worker> list;
     for (const auto& [id, worker] : s.workers) list.push_back(ToProto(s, worker));

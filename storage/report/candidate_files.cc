@@ -15,9 +15,9 @@ namespace assay {
 namespace {
 
 constexpr size_t kLabelMax = 128;
-constexpr std::array<std::string_view, 7> kReserved = {
+constexpr std::array<std::string_view, 8> kReserved = {
     kSummaryFile,    kSummaryCsvFile, kSummaryMarkdownFile, kPublicKeyFile,
-    kVerifyTextFile, kReplacedFolder, kIndexPageFile};
+    kVerifyTextFile, kReplacedFolder, kIndexPageFile,       kKeyListFile};
 
 absl::Status WriteArrays(const std::string& folder, const PositionArrays& arrays) {
   ASSAY_RETURN_IF_ERROR(EnsureDirectory(folder));

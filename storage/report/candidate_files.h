@@ -25,6 +25,8 @@ inline constexpr std::string_view kSummaryFile = "summary.json";
 inline constexpr std::string_view kSummaryCsvFile = "summary.csv";
 inline constexpr std::string_view kSummaryMarkdownFile = "summary.md";
 inline constexpr std::string_view kPublicKeyFile = "key.pub";
+// The keys of the log, assay-keys/1; only where it has had more than one.
+inline constexpr std::string_view kKeyListFile = "keys.json";
 inline constexpr std::string_view kVerifyTextFile = "VERIFY.md";
 // Pages for people (client/html), made from the files above: OUT/index.html, OUT/LABEL/report.html.
 inline constexpr std::string_view kIndexPageFile = "index.html";

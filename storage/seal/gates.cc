@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "storage/base/digest.h"
+#include "storage/base/files.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "storage/report/report.h"
@@ -14,14 +15,6 @@ namespace {
 
 absl::Status Mismatch(const std::string& reason, const std::string& message) {
   return DataLossError(reason, message);
-}
-
-absl::Status CheckTrusted(const PublicKey& key, std::span<const PublicKey> trusted,
-                          const std::string& receipt) {
-  if (std::find(trusted.begin(), trusted.end(), key) != trusted.end()) return absl::OkStatus();
-  return Mismatch("KEY_MISMATCH", receipt + ": was signed by key " + key.key_id() +
-                                      ", which is not the trusted key; ask the service which key "
-                                      "it signs with");
 }
 
 absl::Status CheckSubject(const Statement& statement, std::string_view subject,
@@ -79,6 +72,41 @@ absl::Status CheckLog(const ReceiptParts& parts, const Statement& statement, con
 
 }  // namespace
 
+absl::StatusOr<Trust> Trust::FromFile(const std::string& path) {
+  ASSAY_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kKeyListBytesMax));
+  Trust trust;
+  if (bytes.rfind("{", 0) == 0) {
+    ASSAY_ASSIGN_OR_RETURN(const KeyList list, KeyList::Parse(bytes, path));
+    trust.Extend(list, list.active().key);
+    return trust;
+  }
+  ASSAY_ASSIGN_OR_RETURN(const PublicKey key, PublicKey::FromPem(bytes, path));
+  trust.keys.push_back(key);
+  return trust;
+}
+
+void Trust::Extend(const KeyList& more, const std::optional<PublicKey>& key) {
+  const bool related = (key && more.Find(*key) != nullptr) ||
+                       std::any_of(keys.begin(), keys.end(), [&](const PublicKey& known) {
+                         return more.Find(known) != nullptr;
+                       });
+  if (!related) return;
+  for (const LogKey& entry : more.keys()) {
+    if (std::find(keys.begin(), keys.end(), entry.key) == keys.end()) keys.push_back(entry.key);
+  }
+  list = more;
+}
+
+absl::Status Trust::Check(const PublicKey& key, uint64_t leaf, const std::string& where) const {
+  if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
+    return Mismatch("KEY_MISMATCH", where + ": was signed by key " + key.key_id() +
+                                        ", which is not the trusted key; ask the service which key "
+                                        "it signs with");
+  }
+  if (list && list->Find(key) != nullptr) return Annotate(list->CheckLeaf(key, leaf), where);
+  return absl::OkStatus();
+}
+
 void GateList::Pass(const std::string& subject, const std::string& name,
                     const std::string& message) {
   out_.gates.push_back({subject, name, GateState::kPass, "", message});
@@ -125,9 +153,8 @@ Verification GateList::Finish(bool trusted) {
 std::optional<PublicKey> CheckReceiptGates(std::string_view receipt,
                                            std::optional<std::string_view> report,
                                            std::optional<std::string_view> execution,
-                                           std::span<const PublicKey> trusted_keys,
-                                           const ReceiptNames& names, const std::string& subject,
-                                           GateList* gates) {
+                                           const Trust& trust, const ReceiptNames& names,
+                                           const std::string& subject, GateList* gates) {
   const auto parts = ParseReceipt(receipt, names.receipt);
   if (!gates->Check(subject, "receipt-form", parts.status(), names.receipt + " is canonical")) {
     return std::nullopt;
@@ -137,12 +164,12 @@ std::optional<PublicKey> CheckReceiptGates(std::string_view receipt,
   if (key.ok() && key->key_id() != parts->key_id) {
     key_status = Mismatch("RECEIPT_INVALID", names.receipt + ": key_id is not its public key's");
   }
-  if (key_status.ok() && !trusted_keys.empty()) {
-    key_status = CheckTrusted(*key, trusted_keys, names.receipt);
+  if (key_status.ok() && !trust.keys.empty()) {
+    key_status = trust.Check(*key, parts->leaf_index, names.receipt);
   }
   if (!gates->Check(subject, "key", key_status,
-                    trusted_keys.empty() ? "no trusted key was given; using the receipt's own"
-                                         : "is the trusted key")) {
+                    trust.keys.empty() ? "no trusted key was given; using the receipt's own"
+                                       : "is the trusted key")) {
     return std::nullopt;
   }
   gates->SawKey(parts->key_id);

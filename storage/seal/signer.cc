@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <openssl/bio.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
@@ -9,7 +10,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "storage/base/digest.h"
 #include "storage/base/files.h"
@@ -108,28 +108,55 @@ std::string PublicKey::pem() const {
 
 // ---- Signer
 
-struct Signer::Key {
-  Handle<EVP_PKEY> secret;
-  PublicKey open;
+namespace {
+
+// A private key in memory. Signing does not change it.
+class KeySigner : public Signer {
+ public:
+  KeySigner(Handle<EVP_PKEY> secret, const PublicKey& open)
+      : secret_(std::move(secret)), open_(open) {}
+  absl::StatusOr<std::string> Sign(std::string_view message) const override;
+  const PublicKey& public_key() const override { return open_; }
+  EVP_PKEY* secret() const { return secret_.get(); }
+
+ private:
+  Handle<EVP_PKEY> secret_;
+  PublicKey open_;
 };
 
-Signer::Signer(std::unique_ptr<Key> key) : key_(std::move(key)) {}
-Signer::~Signer() = default;
-const PublicKey& Signer::public_key() const { return key_->open; }
+absl::StatusOr<std::string> KeySigner::Sign(std::string_view message) const {
+  const Handle<EVP_MD_CTX> context(EVP_MD_CTX_new());
+  std::string signature(64, '\0');
+  size_t size = signature.size();
+  if (context == nullptr ||
+      EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, secret_.get()) != 1 ||
+      EVP_DigestSign(context.get(), reinterpret_cast<uint8_t*>(signature.data()), &size,
+                     reinterpret_cast<const uint8_t*>(message.data()), message.size()) != 1 ||
+      size != signature.size()) {
+    return InternalError("SIGNING_FAILED", "OpenSSL could not sign");
+  }
+  return signature;
+}
 
-absl::StatusOr<std::unique_ptr<Signer>> Signer::FromSeed(const std::array<uint8_t, 32>& seed) {
+absl::StatusOr<std::unique_ptr<KeySigner>> SignerOfSeed(const std::array<uint8_t, 32>& seed) {
   Handle<EVP_PKEY> secret(
       EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, seed.data(), seed.size()));
   if (secret == nullptr) return InternalError("SIGNING_FAILED", "OpenSSL has no Ed25519");
   ASSAY_ASSIGN_OR_RETURN(const auto raw, RawPublic(secret.get(), "new key"));
-  return std::unique_ptr<Signer>(
-      new Signer(std::make_unique<Key>(Key{std::move(secret), PublicKey::FromRaw(raw)})));
+  return std::make_unique<KeySigner>(std::move(secret), PublicKey::FromRaw(raw));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Signer>> Signer::FromSeed(const std::array<uint8_t, 32>& seed) {
+  return SignerOfSeed(seed);
 }
 
 absl::StatusOr<std::unique_ptr<Signer>> Signer::Open(const std::string& path) {
   struct stat info {};
   if (lstat(path.c_str(), &info) != 0) return ErrnoError(errno, "opening the key " + path);
-  if (!S_ISREG(info.st_mode) || (info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+  const bool mine = info.st_uid == geteuid() || geteuid() == 0;
+  if (!S_ISREG(info.st_mode) || !mine || (info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     return PreconditionError("KEY_PERMISSIONS",
                              path +
                                  ": a signing key must be a regular file that only its owner can "
@@ -138,13 +165,12 @@ absl::StatusOr<std::unique_ptr<Signer>> Signer::Open(const std::string& path) {
   ASSAY_ASSIGN_OR_RETURN(std::string pem, ReadFile(path, kPemMax));
   const Handle<BIO> bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
   Handle<EVP_PKEY> secret(PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassword, nullptr));
-  std::memset(pem.data(), 0, pem.size());
+  OPENSSL_cleanse(pem.data(), pem.size());
   if (secret == nullptr) {
     return KeyInvalid(path, "is no unencrypted private key in PEM form (PKCS#8)");
   }
   ASSAY_ASSIGN_OR_RETURN(const auto raw, RawPublic(secret.get(), path));
-  return std::unique_ptr<Signer>(
-      new Signer(std::make_unique<Key>(Key{std::move(secret), PublicKey::FromRaw(raw)})));
+  return std::make_unique<KeySigner>(std::move(secret), PublicKey::FromRaw(raw));
 }
 
 absl::StatusOr<std::unique_ptr<Signer>> Signer::Create(const std::string& path) {
@@ -152,10 +178,11 @@ absl::StatusOr<std::unique_ptr<Signer>> Signer::Create(const std::string& path) 
   if (RAND_priv_bytes(seed.data(), static_cast<int>(seed.size())) != 1) {
     return InternalError("SIGNING_FAILED", "OpenSSL gave no random bytes");
   }
-  ASSAY_ASSIGN_OR_RETURN(std::unique_ptr<Signer> signer, FromSeed(seed));
+  ASSAY_ASSIGN_OR_RETURN(std::unique_ptr<KeySigner> signer, SignerOfSeed(seed));
+  OPENSSL_cleanse(seed.data(), seed.size());
   const Handle<BIO> bio(BIO_new(BIO_s_mem()));
-  if (PEM_write_bio_PKCS8PrivateKey(bio.get(), signer->key_->secret.get(), nullptr, nullptr, 0,
-                                    nullptr, nullptr) != 1) {
+  if (PEM_write_bio_PKCS8PrivateKey(bio.get(), signer->secret(), nullptr, nullptr, 0, nullptr,
+                                    nullptr) != 1) {
     return InternalError("SIGNING_FAILED", "OpenSSL could not write the key");
   }
   // link() refuses an existing name, so of two processes that create a key one wins and the other
@@ -186,20 +213,6 @@ absl::StatusOr<std::unique_ptr<Signer>> Signer::OpenOrCreate(const std::string& 
     ASSAY_RETURN_IF_ERROR(WriteFileAtomic(path + ".pub", signer->public_key().pem()));
   }
   return signer;
-}
-
-absl::StatusOr<std::string> Signer::Sign(std::string_view message) const {
-  const Handle<EVP_MD_CTX> context(EVP_MD_CTX_new());
-  std::string signature(64, '\0');
-  size_t size = signature.size();
-  if (context == nullptr ||
-      EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, key_->secret.get()) != 1 ||
-      EVP_DigestSign(context.get(), reinterpret_cast<uint8_t*>(signature.data()), &size,
-                     reinterpret_cast<const uint8_t*>(message.data()), message.size()) != 1 ||
-      size != signature.size()) {
-    return InternalError("SIGNING_FAILED", "OpenSSL could not sign");
-  }
-  return signature;
 }
 
 }  // namespace assay

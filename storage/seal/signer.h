@@ -4,6 +4,7 @@
 #define ASSAY_STORAGE_SEAL_SIGNER_H_
 
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -34,11 +35,13 @@ class PublicKey {
   std::array<uint8_t, 32> raw_;
 };
 
-// A private key in memory. Thread-safe: signing does not change it.
+// Whoever signs for a log: a private key in memory, or a program that has one (command_signer.h).
+// Thread-safe.
 class Signer {
  public:
-  // Reads a PKCS#8 PEM. KEY_PERMISSIONS when group or others may do anything with the file or it is
-  // no regular file, KEY_INVALID when it is not one unencrypted Ed25519 key, FILE_MISSING.
+  // Reads a PKCS#8 PEM. KEY_PERMISSIONS when group or others may do anything with the file, it
+  // belongs to another user or is no regular file, KEY_INVALID when it is not one unencrypted
+  // Ed25519 key, FILE_MISSING.
   static absl::StatusOr<std::unique_ptr<Signer>> Open(const std::string& path);
   // Makes a new random key at `path` (mode 0600, durable; never replaces a file: KEY_EXISTS) and
   // the public half at `path`.pub (0644).
@@ -47,19 +50,18 @@ class Signer {
   static absl::StatusOr<std::unique_ptr<Signer>> OpenOrCreate(const std::string& path);
   // RFC 8032 secret seed; for test vectors.
   static absl::StatusOr<std::unique_ptr<Signer>> FromSeed(const std::array<uint8_t, 32>& seed);
-  ~Signer();
+  virtual ~Signer() = default;
   Signer(const Signer&) = delete;
   Signer& operator=(const Signer&) = delete;
 
-  // 64 bytes; deterministic. SIGNING_FAILED only when OpenSSL itself fails.
-  absl::StatusOr<std::string> Sign(std::string_view message) const;
-  const PublicKey& public_key() const;
+  // 64 bytes that public_key() verifies; deterministic for a key in memory. SIGNING_FAILED when
+  // OpenSSL itself fails; a program's errors are in command_signer.h.
+  virtual absl::StatusOr<std::string> Sign(std::string_view message) const = 0;
+  virtual const PublicKey& public_key() const = 0;
   std::string key_id() const { return public_key().key_id(); }
 
- private:
-  struct Key;
-  explicit Signer(std::unique_ptr<Key> key);
-  std::unique_ptr<Key> key_;
+ protected:
+  Signer() = default;
 };
 
 }  // namespace assay

@@ -96,11 +96,14 @@ std::string Text(const Verification& verification, bool brief) {
 std::string Verification::ToText() const { return Text(*this, /*brief=*/false); }
 std::string Verification::ToBriefText() const { return Text(*this, /*brief=*/true); }
 
+absl::Status CheckTrustFile(const std::string& path) { return Trust::FromFile(path).status(); }
+
 Verification VerifyReceipt(std::string_view receipt, std::optional<std::string_view> report,
                            std::optional<std::string_view> execution,
                            std::span<const PublicKey> trusted_keys, const ReceiptNames& names) {
   GateList gates;
-  CheckReceiptGates(receipt, report, execution, trusted_keys, names, names.receipt, &gates);
+  const Trust trust{{trusted_keys.begin(), trusted_keys.end()}, std::nullopt};
+  CheckReceiptGates(receipt, report, execution, trust, names, names.receipt, &gates);
   return gates.Finish(!trusted_keys.empty());
 }
 

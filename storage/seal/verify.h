@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "storage/base/json.h"
 #include "storage/seal/signer.h"
 
@@ -46,6 +47,10 @@ struct ReceiptNames {
   std::string execution = "execution.json";
 };
 
+// OK when `path` holds what VerifyDirectory takes as key_path. KEY_INVALID, KEY_LIST_INVALID,
+// FILE_*.
+absl::Status CheckTrustFile(const std::string& path);
+
 // Checks one receipt from bytes. Absent report or execution: their gates are not applicable.
 // Without trusted keys the receipt's own key is used, and the best verdict is kValidUnknownKey.
 Verification VerifyReceipt(std::string_view receipt, std::optional<std::string_view> report,
@@ -53,9 +58,11 @@ Verification VerifyReceipt(std::string_view receipt, std::optional<std::string_v
                            std::span<const PublicKey> trusted_keys, const ReceiptNames& names = {});
 
 // Checks what lies at `path`: a folder with candidates (the --out of a run), one candidate's
-// folder, or a receipt file (with whatever lies beside it). `key_path` "" means no trusted key:
-// key.pub of the folder must then match the receipts, but counts as unknown. Never fails to answer:
-// unreadable input is a failed gate, of reason NOTHING_TO_VERIFY when no result was found at all.
+// folder, or a receipt file (with whatever lies beside it). `key_path` is a public key (PEM) or a
+// list of keys (assay-keys/1), each trusted for the leaves it was in use for; "" means no trusted
+// key: key.pub of the folder must then match the receipts, but counts as unknown. Never fails to
+// answer: unreadable input is a failed gate, of reason NOTHING_TO_VERIFY when no result was found
+// at all.
 // `without_positions`: the arrays were left out on purpose; what needs them is not applicable.
 Verification VerifyDirectory(const std::string& path, const std::string& key_path,
                              bool without_positions = false);

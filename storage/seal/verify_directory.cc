@@ -18,7 +18,7 @@ constexpr uint64_t kExecutionBytesMax = uint64_t{1} << 28;
 
 // What holds for all of a result.
 struct Context {
-  std::span<const PublicKey> trusted;
+  const Trust& trusted;
   bool without_positions = false;
 };
 
@@ -99,7 +99,17 @@ Json CheckReport(const std::string& bytes, const std::string& folder,
   return *std::move(report);
 }
 
-// key.pub of the folder or of the one above it: it must be the key that signed.
+// True when keys.json of the folder follows one of the keys to the other.
+bool InKeyList(const std::string& folder, const PublicKey& a, const PublicKey& b) {
+  const std::string path = JoinPath(folder, kKeyListFile);
+  const auto bytes = ReadFile(path, kKeyListBytesMax);
+  if (!bytes.ok()) return false;
+  const auto list = KeyList::Parse(*bytes, path);
+  return list.ok() && list->Find(a) != nullptr && list->Find(b) != nullptr;
+}
+
+// key.pub of the folder or of the one above it: it must be the key that signed, or keys.json beside
+// it must say that the one followed the other.
 void CheckPublicKeyFile(const std::string& folder, const PublicKey& key, const std::string& subject,
                         GateList* gates) {
   const std::string above = folder == "." ? ".." : DirName(folder);
@@ -108,7 +118,7 @@ void CheckPublicKeyFile(const std::string& folder, const PublicKey& key, const s
     if (!FileExists(path)) continue;
     const auto file_key = PublicKey::FromFile(path);
     absl::Status status = file_key.status();
-    if (status.ok() && !(*file_key == key)) {
+    if (status.ok() && !(*file_key == key) && !InKeyList(place, *file_key, key)) {
       status = DataLossError("KEY_MISMATCH", path + ": is not the key that signed the receipt");
     }
     gates->Check(subject, "public-key-file", status, path + " is the signing key");
@@ -153,8 +163,7 @@ void CheckCandidate(const std::string& folder, const std::string& receipt_name,
 }
 
 // A receipt with no report beside it: what it says about itself.
-void CheckLoneReceipt(const std::string& path, std::span<const PublicKey> trusted,
-                      GateList* gates) {
+void CheckLoneReceipt(const std::string& path, const Trust& trusted, GateList* gates) {
   const auto bytes = ReadFile(path, kReceiptBytesMax);
   if (!bytes.ok()) {
     gates->Fail(path, "receipt", ReasonOf(bytes.status()), MessageOf(bytes.status()));
@@ -200,35 +209,38 @@ void CheckFolder(const std::string& path, const Context& context, GateList* gate
 
 }  // namespace
 
-Verification VerifyDirectory(const std::string& given, const std::string& key_path,
-                             bool without_positions) {
-  std::string path = given;
+void CheckPath(std::string path, const Trust& trust, GateList* gates, bool without_positions) {
+  const Context context = {trust, without_positions};
   while (path.size() > 1 && path.back() == '/') path.pop_back();
-  GateList gates;
-  std::vector<PublicKey> trusted;
-  if (!key_path.empty()) {
-    const auto key = PublicKey::FromFile(key_path);
-    if (!key.ok()) {
-      gates.Fail(key_path, "trusted-key", ReasonOf(key.status()), MessageOf(key.status()));
-      return gates.Finish(false);
-    }
-    trusted.push_back(*key);
-  }
-  const Context context = {trusted, without_positions};
   if (IsDirectory(path)) {
-    CheckFolder(path, context, &gates);
+    CheckFolder(path, context, gates);
   } else if (FileExists(path)) {
     const std::string folder = DirName(path);
     if (FileExists(JoinPath(folder, kReportFile))) {
-      CheckCandidate(folder, BaseName(path), context, BaseName(path), &gates);
+      CheckCandidate(folder, BaseName(path), context, BaseName(path), gates);
     } else {
-      CheckLoneReceipt(path, trusted, &gates);
+      CheckLoneReceipt(path, trust, gates);
     }
   } else {
     const absl::Status status = Missing(path, "there is no such file or folder");
-    gates.Fail(path, "path", ReasonOf(status), MessageOf(status));
+    gates->Fail(path, "path", ReasonOf(status), MessageOf(status));
   }
-  return gates.Finish(!trusted.empty());
+}
+
+Verification VerifyDirectory(const std::string& path, const std::string& key_path,
+                             bool without_positions) {
+  GateList gates;
+  Trust trusted;
+  if (!key_path.empty()) {
+    auto given = Trust::FromFile(key_path);
+    if (!given.ok()) {
+      gates.Fail(key_path, "trusted-key", ReasonOf(given.status()), MessageOf(given.status()));
+      return gates.Finish(false);
+    }
+    trusted = *std::move(given);
+  }
+  CheckPath(path, trusted, &gates, without_positions);
+  return gates.Finish(!trusted.keys.empty());
 }
 
 }  // namespace assay

@@ -54,7 +54,8 @@ void ListUncoveredOfCandidate(const std::string& folder, const std::string& rece
   std::vector<std::string> others;
   Names known = {
       std::string(kReportFile),    std::string(kExecutionFile),   receipt_name,
-      std::string(kPublicKeyFile), std::string(kPositionsFolder), std::string(kCandidatePageFile)};
+      std::string(kPublicKeyFile), std::string(kPositionsFolder), std::string(kCandidatePageFile),
+      std::string(kKeyListFile)};
   TellPage(JoinPath(folder, kCandidatePageFile), subject, gates);
   AddOthers(folder, "", known, &others);
   const std::string positions = JoinPath(folder, kPositionsFolder);
@@ -73,7 +74,8 @@ void ListUncoveredOfCandidate(const std::string& folder, const std::string& rece
 }
 
 void ListUncoveredOfRun(const std::string& out, GateList* gates) {
-  Names known = {std::string(kPublicKeyFile), std::string(kIndexPageFile)};
+  Names known = {std::string(kPublicKeyFile), std::string(kKeyListFile),
+                 std::string(kIndexPageFile)};
   TellPage(JoinPath(out, kIndexPageFile), out, gates);
   if (FileExists(JoinPath(out, kSummaryFile))) {
     known.emplace(kSummaryFile);

@@ -19,9 +19,10 @@ storage/db: storage/base storage/blob storage/seal assay/store/v1
 storage/seal: storage/base storage/format storage/report
 server/core: storage/base storage/format storage/report storage/seal storage/db/row.h storage/db/rows.h
 server/engine: storage server/core
+server/auth: storage/base
 server/obs: storage/base server/core server/engine
-server/rpc: storage server/core server/engine server/obs assay/v1
-server: storage server/core server/engine server/obs server/rpc assay/v1
+server/rpc: storage server/auth server/core server/engine server/obs assay/v1
+server: storage server/auth server/core server/engine server/obs server/rpc assay/v1
 worker/collective: storage/base
 worker/replay: storage/base storage/format worker/collective
 worker/capture/weights: storage/base storage/format
@@ -49,9 +50,9 @@ prometheus/: server/obs
 gloo/: worker/collective
 nccl: worker/collective
 cuda: worker/collective worker/replay worker/capture
-CLI/: client/cli server/main worker/agent worker/rank worker/main
+CLI/: client/cli server/keys_command server/main server/tokens_command worker/agent worker/rank worker/main
 nlohmann/: storage/base
-openssl/: storage/base storage/seal server/engine
+openssl/: storage/base storage/seal server/auth server/engine
 TABLE
 }
 

@@ -35,6 +35,7 @@ struct WorkerFlags {
   uint64_t cache_bytes = uint64_t{64} << 30;
   int tp = 1, threads = 0, parent_fd = -1;
   bool no_capture = false;
+  ChannelSecurity security;
 };
 
 std::string DefaultCache() {
@@ -50,6 +51,13 @@ void AddFlags(CLI::App* app, WorkerFlags* flags) {
   app->add_option("--coordinator", flags->coordinator,
                   "Address of assayd: HOST:PORT, unix:PATH or the path of a socket")
       ->required();
+  app->add_option("--token-file", flags->security.token_file,
+                  "File with this worker's token ($ASSAY_TOKEN_FILE)");
+  app->add_option("--tls-ca", flags->security.tls_ca,
+                  "CAs (PEM) of the coordinator; needed beyond this machine ($ASSAY_TLS_CA)");
+  app->add_option("--tls-cert", flags->security.tls_cert,
+                  "This worker's certificate, PEM ($ASSAY_TLS_CERT)");
+  app->add_option("--tls-key", flags->security.tls_key, "Its private key, PEM ($ASSAY_TLS_KEY)");
   app->add_option("--model-root", flags->model_roots,
                   "Folder with models (DIR/FILE or DIR/NAME/FILE); may be given several times");
   app->add_option("--cache", flags->cache, "Folder for cached inputs and work files")
@@ -131,7 +139,9 @@ void WatchSignals(const sigset_t& signals) {
 }
 
 absl::Status RunWorker(const WorkerFlags& flags) {
-  ASSAY_ASSIGN_OR_RETURN(const std::string target, ParseServerAddress(flags.coordinator));
+  const ChannelSecurity security = WithEnvironment(flags.security);
+  ASSAY_ASSIGN_OR_RETURN(const auto control, OpenChannel(flags.coordinator, security));
+  ASSAY_ASSIGN_OR_RETURN(const auto bulk, OpenChannel(flags.coordinator, security));
   ASSAY_RETURN_IF_ERROR(LockCache(flags.cache));
   const std::string work_dir = JoinPath(flags.cache, "work");
   ASSAY_RETURN_IF_ERROR(RemoveTree(work_dir));
@@ -140,8 +150,8 @@ absl::Status RunWorker(const WorkerFlags& flags) {
   ASSAY_ASSIGN_OR_RETURN(const auto digests,
                          DigestCache::Open(JoinPath(flags.cache, "digests.json")));
 
-  GrpcCoordinatorLink link(MakeChannel(target), flags.coordinator);
-  GrpcBlobStoreLink store(MakeChannel(target), flags.coordinator);
+  GrpcCoordinatorLink link(control, flags.coordinator);
+  GrpcBlobStoreLink store(bulk, flags.coordinator);
   ModelResolver models(flags.model_roots, JoinPath(flags.cache, "models"), digests.get(),
                        cache.get(), &store);
 
@@ -201,7 +211,11 @@ int Main(int argc, char** argv) {
   const absl::Status status = RunWorker(flags);
   if (!status.ok()) {
     LogLine("error", "stopped", LogFields(status));
-    return ReasonOf(status) == "ADDRESS_INVALID" ? kExitUsage : kExitFailed;
+    const std::string reason = ReasonOf(status);
+    return reason == "ADDRESS_INVALID" || reason == "TLS_INVALID" || reason == "TLS_REQUIRED" ||
+                   reason == "TOKEN_FILE_INVALID"
+               ? kExitUsage
+               : kExitFailed;
   }
   LogLine("info", "stopped");
   return 0;

@@ -1,6 +1,7 @@
 """tools/verify_receipt.py against results that the programs sealed: two implementations from one description."""
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import os
@@ -21,6 +22,48 @@ def load_tool():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def tree(leaves: list[bytes]) -> bytes:
+    """MTH of RFC 6962 2.1."""
+    if not leaves:
+        return hashlib.sha256(b"").digest()
+    if len(leaves) == 1:
+        return hashlib.sha256(b"\x00" + leaves[0]).digest()
+    split = 1 << ((len(leaves) - 1).bit_length() - 1)
+    return hashlib.sha256(b"\x01" + tree(leaves[:split]) + tree(leaves[split:])).digest()
+
+
+def subproof(size: int, leaves: list[bytes], whole: bool) -> list[bytes]:
+    """SUBPROOF of RFC 6962 2.1.2."""
+    if size == len(leaves):
+        return [] if whole else [tree(leaves)]
+    split = 1 << ((len(leaves) - 1).bit_length() - 1)
+    if size <= split:
+        return [*subproof(size, leaves[:split], whole), tree(leaves[split:])]
+    return [*subproof(size - split, leaves[split:], False), tree(leaves[:split])]
+
+
+@unittest.skipUnless(importlib.util.find_spec("cryptography"), "the package cryptography is not installed")
+class Consistency(unittest.TestCase):
+    def test_every_pair_of_sizes_and_every_flip(self) -> None:
+        holds = load_tool().consistency_holds
+        leaves = [bytes([i]) for i in range(20)]
+        other = [b"x", *leaves[1:]]
+        for new in range(1, 20):
+            for old in range(1, new + 1):
+                path = subproof(old, leaves[:new], True)
+                roots = tree(leaves[:old]), tree(leaves[:new])
+                self.assertTrue(holds(old, new, path, *roots), (old, new))
+                self.assertFalse(holds(old, new, path, tree(other[:old]), roots[1]), (old, new))
+                self.assertFalse(holds(old, new, path, roots[0], tree(other[:new])), (old, new))
+                for at in range(len(path)):
+                    flipped = [*path[:at], bytes([path[at][0] ^ 1]) + path[at][1:], *path[at + 1 :]]
+                    self.assertFalse(holds(old, new, flipped, *roots), (old, new, at))
+                    self.assertFalse(holds(old, new, path[:at], *roots), (old, new, at))
+                self.assertFalse(holds(old, new, [*path, roots[0]], *roots), (old, new))
+        self.assertTrue(holds(0, 5, [], tree([]), tree(leaves[:5])))
+        self.assertFalse(holds(5, 4, [], tree(leaves[:5]), tree(leaves[:4])))
 
 
 @unittest.skipUnless(importlib.util.find_spec("cryptography"), "the package cryptography is not installed")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks an Assay receipt and everything it binds, without any code of Assay.
 
-    verify_receipt.py FOLDER [--key KEY.pub] [--older RECEIPT.json]
+    verify_receipt.py FOLDER [--key KEY.pub|KEYS.json] [--older RECEIPT.json] [--proof PROOF.json [--checkpoint NOTE ...]]
 
 FOLDER is a candidate's folder: receipt.json, report.json, execution.json, positions/. Needs the standard library and the
 PyPI or Debian package `cryptography`. The formats are described in docs/receipt.md; this file follows that page alone, so
@@ -10,7 +10,11 @@ that it and the program `assay verify` check each other.
 Checked: the DSSE signature over the in-toto statement, the digests of report.json and execution.json in it, the digest of
 every position array in the report, the receipt's place in the log (RFC 6962 inclusion), the signed checkpoint, the key's
 id, and the mean of every array that the report states. With --older, that the log of this receipt still holds the older
-one at its place: both receipts' checkpoints are of one log, and the older is not later.
+one at its place: both receipts' checkpoints are of one log, and the older is not later. With --proof (assay-log-proof/1, as
+`assay receipt verify --save-proof` keeps it): that the receipt is in the log of the proof's signed checkpoint, and that
+the logs of the receipt's own checkpoint and of every --checkpoint (a signed note that you kept) are the beginning of it
+(RFC 6962 consistency). A list of keys (assay-keys/1), given as --key or inside the proof, is checked too: each key is
+signed for by the one before it, and counts for the leaves that it was in use for.
 
 Exit status: 0 valid under the key given, 6 valid for the key in the receipt (nobody vouches for whose key that is),
 5 something is wrong, 2 bad usage.
@@ -26,7 +30,7 @@ import math
 import struct
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Sequence
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -173,6 +177,143 @@ def checkpoint_of(receipt: Any, key: Ed25519PublicKey) -> tuple[str, int, bytes]
     raise Refused("the checkpoint has no signature of its origin")
 
 
+def consistency_holds(old: int, new: int, path: list[bytes], old_root: bytes, new_root: bytes) -> bool:
+    """RFC 9162 2.1.4.2."""
+    if old > new:
+        return False
+    if old == new:
+        return not path and old_root == new_root
+    if old == 0:
+        return not path and old_root == sha256(b"")
+    if old & (old - 1) == 0:  # a complete subtree: its hash is the old root and not repeated in the path
+        path = [old_root, *path]
+    if not path:
+        return False
+    node, last = old - 1, new - 1
+    while node % 2 == 1:
+        node, last = node // 2, last // 2
+    first = second = path[0]
+    for sibling in path[1:]:
+        if last == 0:
+            return False
+        if node % 2 == 1 or node == last:
+            first = sha256(b"\x01" + sibling + first)
+            second = sha256(b"\x01" + sibling + second)
+            while node % 2 == 0 and node != 0:
+                node, last = node // 2, last // 2
+        else:
+            second = sha256(b"\x01" + second + sibling)
+        node, last = node // 2, last // 2
+    return last == 0 and first == old_root and second == new_root
+
+
+KEY_PAYLOAD_TYPE = "application/vnd.assay.key+json"
+
+
+class KeyEntry(NamedTuple):
+    key: Ed25519PublicKey
+    first: int
+    end: int | None
+
+
+def key_list(document: Any) -> list[KeyEntry]:
+    """The keys of an assay-keys/1 document, every signature checked."""
+    if member(document, "schema") != "assay-keys/1":
+        raise Refused("the list of keys is of another form than assay-keys/1")
+    entries: list[KeyEntry] = []
+    before: Ed25519PublicKey | None = None
+    rows = member(document, "keys")
+    if not isinstance(rows, list) or not rows:
+        raise Refused("the list of keys is empty")
+    for number, row in enumerate(rows):
+        key = load_key(str(member(row, "public_key")).encode(), f"key {number} of the list")
+        first = member(row, "first_leaf")
+        if not isinstance(first, int) or isinstance(first, bool) or first < (entries[-1].first if entries else 0):
+            raise Refused(f"key {number} of the list begins before the one before it")
+        if member(row, "key_id") != sha256(raw_key(key)).hex():
+            raise Refused(f"key {number} of the list has another id")
+        previous = "" if before is None else sha256(raw_key(before)).hex()
+        if member(row, "previous_key_id") != previous:
+            raise Refused(f"key {number} of the list does not follow the one before it")
+        body = canonical({name: value for name, value in row.items() if name != "signatures"})
+        message = b"DSSEv1 %d %s %d %s" % (len(KEY_PAYLOAD_TYPE), KEY_PAYLOAD_TYPE.encode(), len(body), body)
+        signers = [key] if before is None else [before, key]
+        signatures = member(row, "signatures")
+        if not isinstance(signatures, list) or len(signatures) != len(signers):
+            raise Refused(f"key {number} of the list has not {len(signers)} signatures")
+        for signer, signature in zip(signers, signatures):
+            if member(signature, "keyid") != sha256(raw_key(signer)).hex():
+                raise Refused(f"key {number} of the list is signed by another key")
+            check_signature(signer, decode64(member(signature, "sig"), "a signature"), message, f"key {number}")
+        if entries:
+            entries[-1] = entries[-1]._replace(end=first)
+        entries.append(KeyEntry(key, first, None))
+        before = key
+    return entries
+
+
+class Trust:
+    """The keys that count, each for its leaves."""
+
+    def __init__(self, keys: list[KeyEntry]) -> None:
+        self.keys = keys
+
+    def extend(self, more: list[KeyEntry]) -> None:
+        known = {raw_key(entry.key) for entry in self.keys}
+        if known & {raw_key(entry.key) for entry in more}:
+            self.keys = more + [e for e in self.keys if raw_key(e.key) not in {raw_key(m.key) for m in more}]
+
+    def of(self, leaf: int) -> list[Ed25519PublicKey]:
+        return [e.key for e in self.keys if e.first <= leaf and (e.end is None or leaf < e.end)]
+
+
+def signed_note(note: Any, trust: Trust) -> tuple[str, int, bytes]:
+    """Origin, size and root of a note that is signed by the key of its last leaf."""
+    size = note.split("\n")[1] if isinstance(note, str) and note.count("\n") > 1 else ""
+    leaf = max(0, int(size) - 1) if size.isdigit() else 0
+    refusal = Refused("no trusted key signed a checkpoint")
+    for key in trust.of(leaf):
+        try:
+            return checkpoint_of({"log": {"checkpoint": note}}, key)
+        except Refused as error:
+            refusal = error
+    raise refusal
+
+
+def hex_path(values: Any) -> list[bytes]:
+    if not isinstance(values, list) or not all(isinstance(v, str) and len(v) == 64 for v in values):
+        raise Refused("a path of the proof is no list of digests")
+    try:
+        return [bytes.fromhex(value) for value in values]
+    except ValueError:
+        raise Refused("a path of the proof is no list of digests") from None
+
+
+def check_proof(proof: Any, receipt: Any, trust: Trust, notes: list[str]) -> int:
+    """The size of the proof's log, which holds the receipt and begins with the logs of all notes."""
+    if member(proof, "schema") != "assay-log-proof/1":
+        raise Refused("the proof is of another form than assay-log-proof/1")
+    if proof.get("keys") is not None:
+        trust.extend(key_list(proof["keys"]))
+    origin, size, root = signed_note(member(proof, "checkpoint"), trust)
+    index = member(receipt, "log", "leaf_index")
+    if member(proof, "leaf_index") != index:
+        raise Refused("the proof is of another leaf")
+    leaf = sha256(b"\x00" + canonical(member(receipt, "envelope")))
+    if inclusion_root(leaf, index, size, hex_path(member(proof, "inclusion_path"))) != root:
+        raise Refused("the receipt is not in the log of the proof")
+    rows = {member(row, "old_size"): hex_path(member(row, "path")) for row in member(proof, "consistency")}
+    for note in [member(receipt, "log", "checkpoint"), *notes]:
+        old_origin, old_size, old_root = signed_note(note, trust)
+        if old_origin != origin:
+            raise Refused("a checkpoint is of another log")
+        if old_size not in rows:
+            raise Refused(f"the proof says nothing of a log of {old_size} leaves")
+        if not consistency_holds(old_size, size, rows[old_size], old_root, root):
+            raise Refused(f"the log of {old_size} leaves is not the beginning of the proof's log: it was rewritten")
+    return size
+
+
 def check_log(receipt: Any, statement: Any, key: Ed25519PublicKey) -> tuple[str, int, bytes]:
     origin, size, root = checkpoint_of(receipt, key)
     leaf = sha256(b"\x00" + canonical(member(receipt, "envelope")))
@@ -247,7 +388,14 @@ def check_older(path: Path, key: Ed25519PublicKey, origin: str, size: int) -> No
         raise Refused(f"{path} is of another log, or later than this receipt")
 
 
-def verify(folder: Path, key_file: Path | None, older: Path | None) -> str:
+def load_trust(key_file: Path) -> Trust:
+    data = read(key_file)
+    if data.startswith(b"{"):
+        return Trust(key_list(load_json(data, str(key_file))))
+    return Trust([KeyEntry(load_key(data, str(key_file)), 0, None)])
+
+
+def verify(folder: Path, key_file: Path | None, older: Path | None, proof: Path | None = None, notes: Sequence[Path] = ()) -> str:
     data = read(folder / "receipt.json")
     receipt = load_json(data, "receipt.json")
     if canonical(receipt) != data:
@@ -255,9 +403,14 @@ def verify(folder: Path, key_file: Path | None, older: Path | None) -> str:
     if member(receipt, "schema") != "assay-receipt/1":
         raise Refused("receipt.json is of another form than assay-receipt/1")
     own = load_key(str(member(receipt, "public_key")).encode(), "the receipt's public_key")
-    key = load_key(read(key_file), str(key_file)) if key_file else own
-    if raw_key(key) != raw_key(own):
-        raise Refused("the receipt was signed with another key than the one given")
+    trust = load_trust(key_file) if key_file else Trust([KeyEntry(own, 0, None)])
+    document = load_json(read(proof), str(proof)) if proof else None
+    if isinstance(document, dict) and document.get("keys") is not None:
+        trust.extend(key_list(document["keys"]))
+    leaf = member(receipt, "log", "leaf_index")
+    if not isinstance(leaf, int) or raw_key(own) not in {raw_key(key) for key in trust.of(leaf)}:
+        raise Refused("the receipt was signed with another key than the one given, or outside of its leaves")
+    key = own
     statement = statement_of(receipt, key)
     origin, size, _ = check_log(receipt, statement, key)
     report = check_files(folder, statement)
@@ -266,17 +419,23 @@ def verify(folder: Path, key_file: Path | None, older: Path | None) -> str:
         raise Refused("the report names no arrays")
     if older:
         check_older(older, key, origin, size)
+    if proof:
+        size = check_proof(document, receipt, trust, [read(note).decode("utf-8", "replace") for note in notes])
     return f"signature, log ({origin}, {size} entries), report, execution record and {arrays} arrays"
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Check an Assay receipt without Assay's code")
     parser.add_argument("folder", type=Path, help="a candidate's folder, the one with receipt.json")
-    parser.add_argument("--key", type=Path, help="public key (PEM) that you trust")
+    parser.add_argument("--key", type=Path, help="public key (PEM) or list of keys (keys.json) that you trust")
     parser.add_argument("--older", type=Path, help="an earlier receipt of the same log")
+    parser.add_argument("--proof", type=Path, help="a proof of the log that was saved (assay-log-proof/1)")
+    parser.add_argument("--checkpoint", type=Path, action="append", default=[], help="a signed note that you kept, with --proof")
     options = parser.parse_args(arguments)
+    if options.checkpoint and not options.proof:
+        parser.error("--checkpoint needs --proof")
     try:
-        checked = verify(options.folder, options.key, options.older)
+        checked = verify(options.folder, options.key, options.older, options.proof, options.checkpoint)
     except Refused as error:
         print(f"REFUSED: {error}")
         return 5

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ipaddress
+import os
 import random
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ._files import sha256_bytes
@@ -24,10 +29,51 @@ INGEST_S = 3600.0
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Security:
+    """Who a client is, and how it knows the coordinator: files, so that no secret is in the code. What is None comes from
+    ASSAY_TOKEN_FILE, ASSAY_TLS_CA, ASSAY_TLS_CERT and ASSAY_TLS_KEY."""
+
+    token_file: str | Path | None = None
+    tls_ca: str | Path | None = None
+    tls_cert: str | Path | None = None
+    tls_key: str | Path | None = None
+
+    def path(self, name: str) -> Path | None:
+        value = getattr(self, name) or os.environ.get("ASSAY_" + name.upper())
+        return Path(value) if value else None
+
+
+def is_local(server: str) -> bool:
+    """A Unix socket, or this machine's loopback. Names are not looked up."""
+    if server.startswith(("/", "unix:")):
+        return True
+    host = server.rpartition(":")[0].strip("[]")
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def read_token(path: Path) -> str:
+    """The token in a file that other users of this machine cannot read."""
+    try:
+        if path.stat().st_mode & 0o007:
+            raise AssayError("TOKEN_FILE_INVALID", f"{path}: every user of this machine may use it; run chmod 600")
+        lines = path.read_text(encoding="ascii").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise AssayError("TOKEN_FILE_INVALID", f"{path}: {error}") from None
+    if not lines or not re.fullmatch("[a-z0-9_]+", lines[0]):
+        raise AssayError("TOKEN_FILE_INVALID", f"{path}: its first line is no token, as assayd token create prints it")
+    return lines[0]
+
+
 class Coordinator:
     """A connection. Thread-safe as far as grpc's channels are; close it."""
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, security: Security | None = None) -> None:
         try:
             import grpc
         except ImportError as error:
@@ -36,7 +82,36 @@ class Coordinator:
         self.server = server
         target = f"unix:{server}" if server.startswith("/") else server
         limits = [("grpc.max_send_message_length", MESSAGE_BYTES_MAX), ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX)]
-        self._channel = grpc.insecure_channel(target, options=[*limits, ("grpc.enable_http_proxy", 0)])
+        self._security = security or Security()
+        self._token_file = self._security.path("token_file")
+        if self._token_file is not None:
+            read_token(self._token_file)  # a bad file is told now
+        self._channel = self._open(target, [*limits, ("grpc.enable_http_proxy", 0)])
+
+    def _open(self, target: str, options: list[tuple[str, int]]) -> Any:
+        files = [self._security.path(name) for name in ("tls_ca", "tls_key", "tls_cert")]
+        given = [file for file in files if file is not None]
+        if not given:
+            if not is_local(self.server):
+                raise AssayError(
+                    "TLS_REQUIRED",
+                    f"{self.server} is not on this machine, and nothing is sent there in the clear; give tls_ca, tls_cert "
+                    "and tls_key, or use a tunnel to a loopback address",
+                )
+            return self._grpc.insecure_channel(target, options=options)
+        if len(given) != len(files):
+            raise AssayError("TLS_INVALID", "mutual TLS needs all three of tls_ca, tls_cert and tls_key")
+        if target.startswith("unix:"):
+            return self._grpc.insecure_channel(target, options=options)
+        try:
+            credentials = self._grpc.ssl_channel_credentials(*(file.read_bytes() for file in given))
+        except OSError as error:
+            raise AssayError("TLS_INVALID", str(error)) from None
+        return self._grpc.secure_channel(target, credentials, options=options)
+
+    def _metadata(self) -> list[tuple[str, str]]:
+        """The token as its file has it now."""
+        return [] if self._token_file is None else [("authorization", f"Bearer {read_token(self._token_file)}")]
 
     def close(self) -> None:
         self._channel.close()
@@ -48,7 +123,7 @@ class Coordinator:
             request_serializer=type(request).SerializeToString,
             response_deserializer=message(answer).FromString,
         )
-        return self._retry(lambda: stub(request, timeout=timeout), lambda: False)
+        return self._retry(lambda: stub(request, timeout=timeout, metadata=self._metadata()), lambda: False)
 
     def stream(self, method: str, requests: Iterator[Any], kind: str, answer: str, timeout: float) -> Any:
         """One client stream, not retried. The server's last word is what counts."""
@@ -57,7 +132,7 @@ class Coordinator:
             request_serializer=message(kind).SerializeToString,
             response_deserializer=message(answer).FromString,
         )
-        return stub(requests, timeout=timeout)
+        return stub(requests, timeout=timeout, metadata=self._metadata())
 
     def _error(self, error: Any) -> AssayError:
         reason = next((value for key, value in error.trailing_metadata() or () if key == "assay-reason"), None)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._coordinator import Coordinator
+from ._coordinator import Coordinator, Security
 from ._files import pretty_json, read_json, sha256_bytes, write_atomic
 from ._hidden import hidden_file_name
 from ._manifest import MANIFEST_NAME, Record, portable
@@ -32,7 +32,8 @@ class CoordinatorWriter(BaseWriter):
     `server`: HOST:PORT, unix:PATH or the absolute path of a socket. The capture exists only when it is complete. A broken
     connection is taken up where it stopped, inside `add`. `journal` names a small file that remembers what was delivered,
     so that the same lines in a new process go on; without it a new process computes again, and sends only what the
-    coordinator lacks. The other parameters are those of `BaseWriter`.
+    coordinator lacks. `security`: token and certificates, by default those of the environment (`Security`). The other
+    parameters are those of `BaseWriter`.
     """
 
     def __init__(
@@ -41,13 +42,14 @@ class CoordinatorWriter(BaseWriter):
         suite: Suite | str | Path,
         *,
         journal: str | Path | None = None,
+        security: Security | None = None,
         **options: Unpack[WriterOptions],
     ) -> None:
         super().__init__(suite, **options)
         self.name = ""
         """"captures/ID" once the capture is complete."""
         self._journal = Path(journal) if journal is not None else None
-        self._coordinator = Coordinator(server)
+        self._coordinator = Coordinator(server, security)
         try:
             self.suite_name = self._coordinator.register_suite(self.suite)
             if self._journal is not None and self._journal.exists():
@@ -111,7 +113,9 @@ def _header(suite_name: str, manifest: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def send_capture(folder: str | Path, suite: Suite | str | Path, server: str) -> str:
+def send_capture(
+    folder: str | Path, suite: Suite | str | Path, server: str, *, security: Security | None = None
+) -> str:
     """Delivers a finished capture folder to a coordinator; gives its name, "captures/ID". Sends only what is missing there,
     so that a broken call can be repeated. DIGEST_MISMATCH names a file that is not as its manifest says."""
     path = Path(folder)
@@ -120,7 +124,7 @@ def send_capture(folder: str | Path, suite: Suite | str | Path, server: str) -> 
     if manifest.get("complete") is not True or manifest.get("suite_token_sha256") != panel.suite_token_sha256:
         raise AssayError("CAPTURE_INCOMPLETE", f"{path}: not complete, or not of the suite in {panel.dir}")
     of = {int(row["index"]): row for row in manifest["captures"]}
-    coordinator = Coordinator(server)
+    coordinator = Coordinator(server, security)
     try:
         name = coordinator.register_suite(panel)
         files = []
