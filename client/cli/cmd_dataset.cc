@@ -1,14 +1,19 @@
 // assay dataset: fidelity datasets as published, checked and compared.
 
+#include <ctime>
 #include <memory>
 
 #include "client/cli/artefact_commands.h"
 #include "client/cli/commands.h"
+#include "client/cli/tables.h"
 #include "fmt/format.h"
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/dataset/canonical.h"
 #include "storage/dataset/compare.h"
+#include "storage/dataset/overlap.h"
+#include "storage/dataset/receipt.h"
 #include "storage/dataset/verify.h"
 #include "worker/group/group.h"
 
@@ -62,6 +67,38 @@ absl::StatusOr<int> RunVerify(DatasetCommand command, CliContext& context) {
   return refused ? kExitVerificationFailed : kExitSuccess;
 }
 
+absl::StatusOr<int> RunOverlap(const std::string& dir, CliContext& context) {
+  ASSAY_ASSIGN_OR_RETURN(const std::vector<PanelWindow> windows, ReadPanelWindows(dir));
+  const CalibrationOverlap overlap = FindCalibrationOverlap(windows);
+  Json json = {{"dataset", dir},
+               {"calibration_windows", overlap.calibration_windows},
+               {"calibration_runs", overlap.calibration_runs},
+               {"threshold", kOverlapThreshold},
+               {"windows", Json::array()},
+               {"clean", Json::array()}};
+  std::string text, clean;
+  for (const OverlapRow& row : overlap.rows) {
+    json["windows"].push_back({{"window_id", row.window_id},
+                               {"fraction", row.fraction},
+                               {"scannable", row.scannable},
+                               {"same_document", row.same_document},
+                               {"excluded", row.excluded}});
+    text += fmt::format("{} {}: {:.6f} of its runs of {} tokens are in calibration windows{}{}\n",
+                        row.excluded ? "out " : "keep", row.window_id, row.fraction, kOverlapRun,
+                        row.same_document ? "; so is its document" : "",
+                        row.scannable ? "" : "; too short to tell");
+    if (row.excluded) continue;
+    json["clean"].push_back(row.window_id);
+    clean += (clean.empty() ? "" : ",") + row.window_id;
+  }
+  text +=
+      fmt::format("Clean: {} of {} windows, against {} calibration windows\n{}",
+                  json["clean"].size(), overlap.rows.size(), overlap.calibration_windows, clean);
+  context.PrintJson(json);
+  context.Print(text);
+  return kExitSuccess;
+}
+
 struct CompareCommand {
   std::string reference, candidate, out, head;
   int64_t vocab_chunk = 0;
@@ -103,6 +140,13 @@ absl::StatusOr<int> RunCompare(CompareCommand command, CliContext& context) {
         WriteFileAtomic(JoinPath(command.out, "tokenwise-kld.npy"), TokenwiseNpy(result.windows)));
     ASSAY_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(command.out, "comparison.json"),
                                           PythonPrettyJson(result.summary) + "\n"));
+    ComparisonReceiptInfo info;
+    info.created_utc = TimeText(std::time(nullptr) * 1000);
+    info.computed = result.computed;
+    const Json receipt =
+        ComparisonReceipt(result.reference, result.candidate, result, command.options, info);
+    ASSAY_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(command.out, "comparison-receipt.json"),
+                                          DatasetPrettyJson(receipt)));
   }
   context.PrintJson(result.summary);
   context.Print(ComparisonText(result.summary));
@@ -124,7 +168,9 @@ void AddDatasetCompare(CLI::App& dataset, CliContext& context) {
       ->required();
   compare->add_option("CANDIDATE", command->candidate, "Dataset folder of the candidate")
       ->required();
-  compare->add_option("--out", command->out, "Folder for comparison.json and tokenwise-kld.npy");
+  compare->add_option("--out", command->out,
+                      "Folder for comparison.json, tokenwise-kld.npy and the published form\n"
+                      "comparison-receipt.json");
   DatasetCompareOptions* options = &command->options;
   compare->add_flag("--own-heads", options->own_heads, "Each side through its own head");
   compare->add_flag("--disclose-head-substitution", options->disclose_head_substitution,
@@ -174,6 +220,14 @@ void AddDatasetCommand(CLI::App& app, CliContext& context) {
   OnRun(verify, context, [command, &context] { return RunVerify(*command, context); });
   AddDatasetCompare(*dataset, context);
   AddDatasetPackCommand(*dataset, context);
+  auto panel = std::make_shared<std::string>();
+  CLI::App* overlap =
+      AddCommand(*dataset, context, "overlap",
+                 "Which final windows share text with the panel's calibration windows, and so do "
+                 "not count as clean. The ids printed last fit report joint --only",
+                 "  assay dataset overlap glm53-root\n");
+  overlap->add_option("DIR", *panel, "Folder that holds panel/panel.json")->required();
+  OnRun(overlap, context, [panel, &context] { return RunOverlap(*panel, context); });
 }
 
 }  // namespace assay

@@ -3,6 +3,8 @@
 #include <memory>
 
 #include "client/cli/commands.h"
+#include "client/cli/published_commands.h"
+#include "client/cli/published_files.h"
 #include "client/cli/report_files.h"
 #include "client/cli/session.h"
 #include "client/cli/tables.h"
@@ -64,6 +66,13 @@ absl::StatusOr<int> Show(Session* session, const Json& ref, uint64_t max_bytes,
 }
 
 absl::StatusOr<int> ShowReceipt(const SealedCommand& command, CliContext& context) {
+  if (FileExists(command.name)) {
+    if (IsPublishedFile(command.name)) return ShowPublished(command.name, context);
+    ASSAY_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(command.name, kReceiptBytesMax));
+    ASSAY_RETURN_IF_ERROR(ParseJson(bytes, command.name).status());
+    context.out() << bytes << (bytes.ends_with("\n") ? "" : "\n");
+    return kExitSuccess;
+  }
   ASSAY_ASSIGN_OR_RETURN(const auto session,
                          Session::OpenToRead(command.session, "assay receipt show"));
   ASSAY_ASSIGN_OR_RETURN(
@@ -145,20 +154,27 @@ void AddReportCommand(CLI::App& app, CliContext& context) {
                     "Name of the candidate's folder; default: as in its run");
   AddReportHtmlCommand(*report, context);
   AddReportPairCommand(*report, context);
+  AddReportAggregateCommand(*report, context);
+  AddReportExportCommand(*report, context);
+  AddReportJointCommand(*report, context);
   AddReportVerifyCommand(*report, context);
+  AddReportRecomputeCommand(*report, context);
   AddReportCheckCommand(*report, context);
 }
 
 void AddReceiptCommand(CLI::App& app, CliContext& context) {
-  CLI::App* receipt = AddGroup(app, "receipt", "List, show, fetch and verify receipts",
+  CLI::App* receipt = AddGroup(app, "receipt", "List, show, fetch and check receipts",
                                "  assay receipt list\n"
                                "  assay receipt fetch receipts/1a2b... --out receipt.json\n");
   auto command = std::make_shared<SealedCommand>();
   AddOne(*receipt, context, "list", "List receipts", "  assay receipt list\n", ListReceipts,
          command, nullptr);
-  AddOne(*receipt, context, "show", "Print receipt.json",
-         "  assay receipt show receipts/1a2b... --server coordinator:7070\n", ShowReceipt, command,
-         "RECEIPT");
+  AddOne(*receipt, context, "show",
+         "Print receipt.json of a coordinator or a file; of a published receipt, what it says",
+         "  assay receipt show receipts/1a2b... --server coordinator:7070\n"
+         "  assay receipt show kld5-10M.json\n",
+         ShowReceipt, command, "RECEIPT");
+  AddReceiptVerifyCommand(*receipt, context);
   CLI::App* fetch = AddOne(*receipt, context, "fetch", "Save receipt.json",
                            "  assay receipt fetch receipts/1a2b... --out receipt.json\n",
                            FetchOneReceipt, command, "RECEIPT");

@@ -1,8 +1,11 @@
 // assay report pair: reports compared context by context, offline; all pairs of more than two.
 
+#include <algorithm>
 #include <memory>
 
 #include "client/cli/commands.h"
+#include "client/cli/published_files.h"
+#include "client/cli/published_pair.h"
 #include "client/cli/report_files.h"
 #include "client/cli/tables.h"
 #include "fmt/format.h"
@@ -20,7 +23,7 @@ constexpr size_t kReportsMax = 64;
 
 struct PairCommand {
   std::vector<std::string> reports;
-  std::string head;
+  std::string head, out;
   bool across_policies = false;
 };
 
@@ -118,6 +121,13 @@ void PrintPairs(const Json& pairs, CliContext& context) {
 }
 
 absl::StatusOr<int> Pair(const PairCommand& command, CliContext& context) {
+  if (std::any_of(command.reports.begin(), command.reports.end(), IsPublishedFile)) {
+    return PairPublished(command.reports, command.across_policies, command.out, context);
+  }
+  if (!command.out.empty()) {
+    return InvalidError("BAD_USAGE",
+                        "--out is for published reports; --json prints the comparison");
+  }
   ASSAY_ASSIGN_OR_RETURN(const std::vector<Named> all, ReadAll(command));
   const std::string head = ChooseCommonHead(all, command.head);
   const AcrossPolicies across =
@@ -147,9 +157,12 @@ void AddReportPairCommand(CLI::App& report, CliContext& context) {
   CLI::App* pair = AddCommand(
       report, context, "pair",
       "Compare reports of the same suite and reference, context by context: two, or all pairs of\n"
-      "more. Reports that were not measured alike are refused, with every reason.",
+      "more. Reports that were not measured alike are refused, with every reason. Published "
+      "reports\n"
+      "of other systems, or their aggregates, give the published form of a comparison.",
       "  assay report pair result/int4 result/int8\n"
       "  assay report pair result\n"
+      "  assay report pair kld5-10M-k5.json kld5-10M-k4.json --out paired.json\n"
       "  assay report pair exact/int4/report.json published/int4/report.json --across-policies\n");
   pair->add_option("REPORT", command->reports,
                    "report.json, the folder that holds it, or the --out folder of a run")
@@ -160,6 +173,7 @@ void AddReportPairCommand(CLI::App& report, CliContext& context) {
       ->check(CLI::IsMember({"own", "shared"}));
   pair->add_flag("--across-policies", command->across_policies,
                  "Compare although numeric policy, backend or kernels differ, and show that");
+  pair->add_option("--out", command->out, "File for the comparison of published reports");
   OnRun(pair, context, [command, &context] { return Pair(*command, context); });
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "client/cli/commands.h"
+#include "client/cli/published_files.h"
 #include "client/cli/report_files.h"
 #include "client/cli/tables.h"
 #include "fmt/format.h"
@@ -90,6 +91,7 @@ absl::StatusOr<Summary> SummaryOf(const NamedResults& all, const ShowCommand& co
 }
 
 absl::StatusOr<int> ShowReport(const ShowCommand& command, CliContext& context) {
+  if (IsPublishedFile(command.name)) return ShowPublished(command.name, context);
   ASSAY_ASSIGN_OR_RETURN(const NamedResults all,
                          FindResults(command.name, command.session, "assay report show"));
   const bool one = all.results.size() == 1;
@@ -127,7 +129,8 @@ void AddReportShowCommand(CLI::App& report, CliContext& context) {
       report, context, "show",
       "Show a result: a candidate's folder or report.json, a whole --out folder, or a sealed "
       "report\n"
-      "of a coordinator. --json prints report.json as it was sealed (of an --out folder: its\n"
+      "of a coordinator, or a published report of another system. --json prints report.json as it "
+      "was sealed (of an --out folder: its\n"
       "summary). docs/reading-a-report.md explains every figure.",
       "  assay report show result/int4\n"
       "  assay report show result/int4 --style llama.cpp\n"

@@ -1,21 +1,26 @@
-// assay report verify: published documents, recognized by content and recomputed.
+// assay report verify, report recompute, receipt verify, receipt recompute: documents of others,
+// recognized by content and recomputed.
 
 #include <memory>
 #include <vector>
 
 #include "client/cli/commands.h"
+#include "client/cli/published_commands.h"
+#include "client/cli/published_files.h"
 #include "fmt/format.h"
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
+#include "storage/base/status.h"
 #include "storage/published/examine.h"
+#include "storage/published/recompute.h"
 
 namespace assay {
 namespace {
 
-constexpr uint64_t kDocumentBytesMax = uint64_t{1} << 30;
-
 struct VerifyCommand {
-  std::vector<std::string> files;
+  std::vector<std::string> files, inputs;
+  std::string suite, out, key;
+  bool recompute = false;
 };
 
 const char* Word(PublishedOutcome outcome) {
@@ -26,29 +31,80 @@ const char* Word(PublishedOutcome outcome) {
       return "FAIL";
     case PublishedOutcome::kNotChecked:
       return "  --";
+    case PublishedOutcome::kNotApplicable:
+      return " n/a";
   }
   return "";
 }
 
+const char* JsonWord(PublishedOutcome outcome) {
+  switch (outcome) {
+    case PublishedOutcome::kPass:
+      return "pass";
+    case PublishedOutcome::kFail:
+      return "fail";
+    case PublishedOutcome::kNotChecked:
+      return "not_checked";
+    case PublishedOutcome::kNotApplicable:
+      return "not_applicable";
+  }
+  return "";
+}
+
+// What the inputs of `recompute` are read from, once for all files.
+struct Sources {
+  PublishedInputs inputs;
+  Suite suite;
+  bool has_suite = false;
+};
+
+absl::StatusOr<Sources> ReadSources(const VerifyCommand& command) {
+  Sources sources;
+  for (const std::string& path : command.inputs) {
+    ASSAY_RETURN_IF_ERROR(sources.inputs.Add(path));
+  }
+  if (command.suite.empty()) return sources;
+  ASSAY_ASSIGN_OR_RETURN(sources.suite, ReadSuiteManifestAt(command.suite));
+  sources.has_suite = true;
+  return sources;
+}
+
+absl::Status Recompute(const VerifyCommand& command, const std::string& file,
+                       const std::string& bytes, const Sources& sources,
+                       PublishedExamination* examination) {
+  const absl::StatusOr<Json> document =
+      RecomputePublished(bytes, file, sources.inputs, sources.has_suite ? &sources.suite : nullptr);
+  AddRecomputed(bytes, document, examination);
+  if (command.out.empty() || !document.ok()) return absl::OkStatus();
+  return WriteFileAtomic(command.out, PythonPrettyJson(*document));
+}
+
 absl::StatusOr<int> RunVerify(const VerifyCommand& command, CliContext& context) {
+  if (!command.out.empty() && command.files.size() > 1) {
+    return InvalidError("BAD_USAGE", "--out takes the document of one file; give one");
+  }
+  ASSAY_ASSIGN_OR_RETURN(const Sources sources, ReadSources(command));
   Json documents = Json::array();
   std::string text;
   bool ok = true;
   for (const std::string& file : command.files) {
-    ASSAY_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(file, kDocumentBytesMax));
-    ASSAY_ASSIGN_OR_RETURN(const PublishedExamination examination, ExaminePublished(bytes, file));
-    Json json = {{"file", file}, {"schema", examination.schema}, {"valid", examination.ok()}};
-    text += fmt::format("{}: {} ({})\n", file, examination.what, examination.schema);
+    ASSAY_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(file, kPublishedBytesMax));
+    ASSAY_ASSIGN_OR_RETURN(PublishedExamination examination, ExaminePublished(bytes, file));
+    if (command.recompute) {
+      ASSAY_RETURN_IF_ERROR(Recompute(command, file, bytes, sources, &examination));
+    }
+    Json json = {{"file", file},
+                 {"schema", examination.schema},
+                 {"what", examination.what},
+                 {"valid", examination.ok()}};
+    text += fmt::format("{}: {}{}\n", file, examination.what,
+                        examination.schema.empty() ? "" : " (" + examination.schema + ")");
     for (const PublishedCheck& check : examination.checks) {
       text += fmt::format("  {} {}: {}\n", Word(check.outcome), check.gate, check.detail);
       json["checks"].push_back(
-          {{"gate", check.gate},
-           {"outcome", check.outcome == PublishedOutcome::kPass   ? "pass"
-                       : check.outcome == PublishedOutcome::kFail ? "fail"
-                                                                  : "not_checked"},
-           {"detail", check.detail}});
+          {{"gate", check.gate}, {"outcome", JsonWord(check.outcome)}, {"detail", check.detail}});
     }
-    text += examination.ok() ? "VALID: everything that follows from the document itself\n"
+    text += examination.ok() ? "VALID: everything that was checked; what was not is marked --\n"
                              : "REFUSED: see the lines marked FAIL\n";
     ok = ok && examination.ok();
     documents.push_back(std::move(json));
@@ -58,22 +114,66 @@ absl::StatusOr<int> RunVerify(const VerifyCommand& command, CliContext& context)
   return ok ? kExitSuccess : kExitVerificationFailed;
 }
 
+// A receipt of Assay's own goes to assay verify.
+absl::StatusOr<int> RunReceiptVerify(const VerifyCommand& command, CliContext& context) {
+  const std::string& file = command.files.front();
+  if (!IsPublishedFile(file)) return VerifyPath(file, command.key, context);
+  return RunVerify(command, context);
+}
+
+CLI::App* AddVerify(CLI::App& parent, CliContext& context, const std::string& noun) {
+  return AddCommand(
+      parent, context, "verify",
+      "Check published " + noun +
+          " of other systems (and their suite and capture manifests, audits,\n"
+          "dataset documents): recognized by content, everything that follows from the document "
+          "is\n"
+          "computed again, one line for each gate. Exit code 5 when a figure differs.",
+      "  assay " + noun.substr(0, noun.size() - 1) + " verify FILE.json\n");
+}
+
+void AddRecompute(CLI::App& parent, CliContext& context, const std::string& noun) {
+  auto command = std::make_shared<VerifyCommand>();
+  command->recompute = true;
+  CLI::App* recompute = AddCommand(
+      parent, context, "recompute",
+      "As verify, and compute the document again from the documents that it names: comparisons\n"
+      "from their reports, aggregates from shard reports and suite. It must have the same bytes.",
+      "  assay " + noun + " recompute k5-10M.json --inputs shards --suite suite\n" + "  assay " +
+          noun + " recompute paired.json --inputs a.json --inputs b.json --out again.json\n");
+  recompute->add_option("FILE", command->files, "Published documents")->required();
+  recompute
+      ->add_option("--inputs", command->inputs,
+                   "File, or folder of .json files, that documents name; found by digest")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  recompute->add_option("--suite", command->suite, "Folder or manifest of the suite");
+  recompute->add_option("--out", command->out, "File for the document that was computed");
+  OnRun(recompute, context, [command, &context] { return RunVerify(*command, context); });
+}
+
 }  // namespace
 
 void AddReportVerifyCommand(CLI::App& report, CliContext& context) {
   auto command = std::make_shared<VerifyCommand>();
-  CLI::App* verify = AddCommand(report, context, "verify",
-                                "Check published reports, aggregates, paired comparisons, suite "
-                                "and capture manifests, dataset "
-                                "documents and receipts of other systems: recognized by content, "
-                                "everything that follows from the "
-                                "document is recomputed, and what can't be is named. Exit code 5 "
-                                "when a figure differs. Assay's own "
-                                "results: assay verify",
-                                "  assay report verify report.json\n"
-                                "  assay report verify receipts/*.json --json\n");
+  CLI::App* verify = AddVerify(report, context, "reports");
   verify->add_option("FILE", command->files, "Documents")->required();
   OnRun(verify, context, [command, &context] { return RunVerify(*command, context); });
+}
+
+void AddReportRecomputeCommand(CLI::App& report, CliContext& context) {
+  AddRecompute(report, context, "report");
+}
+
+void AddReceiptVerifyCommand(CLI::App& receipt, CliContext& context) {
+  auto command = std::make_shared<VerifyCommand>();
+  CLI::App* verify = AddVerify(receipt, context, "receipts");
+  verify->add_option("FILE", command->files, "A published receipt, or one of Assay's own")
+      ->required()
+      ->expected(1);
+  verify->add_option("--key", command->key, "For Assay's own: public key that you trust, PEM");
+  OnRun(verify, context, [command, &context] { return RunReceiptVerify(*command, context); });
+  AddRecompute(receipt, context, "receipt");
 }
 
 }  // namespace assay

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "client/cli/commands.h"
+#include "client/cli/published_commands.h"
 #include "storage/base/files.h"
 #include "storage/base/json.h"
 #include "storage/base/macros.h"
@@ -74,6 +75,11 @@ absl::StatusOr<int> RunVerify(const VerifyOptions& options, CliContext& context)
 }
 
 }  // namespace
+
+absl::StatusOr<int> VerifyPath(const std::string& path, const std::string& key,
+                               CliContext& context) {
+  return RunVerify({path, key}, context);
+}
 
 void AddVerifyCommand(CLI::App& app, CliContext& context) {
   auto options = std::make_shared<VerifyOptions>();

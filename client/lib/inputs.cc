@@ -10,6 +10,7 @@
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/format/capture.h"
 #include "storage/format/model_names.h"
 #include "storage/format/model_spec.h"
 #include "storage/report/operand_info.h"

@@ -112,11 +112,11 @@ Json Summarize(const DatasetVerdict& reference, const DatasetVerdict& candidate,
                {"max", values.back()}};
   out["top1_agreement"] = static_cast<double>(matches) / static_cast<double>(values.size());
   out["scored_positions"] = values.size();
-  const Json strata = Macro(result.windows, &DatasetWindow::stratum);
+  const Json strata = computed ? Macro(result.windows, &DatasetWindow::stratum) : Json();
   std::vector<double> stratum_means;
   for (const Json& value : strata) stratum_means.push_back(value.get<double>());
   out["kl_macro_stratum_mean"] = stratum_means.empty() ? Json() : Json(MeanOf(stratum_means));
-  out["per_stratum"] = computed ? strata : Json();
+  out["per_stratum"] = strata;
   out["per_domain"] = computed ? Macro(result.windows, &DatasetWindow::domain) : Json();
   out["context_depth_buckets"] = computed ? DepthBuckets(result.windows) : Json();
   out["per_context"] = std::move(windows);
@@ -131,6 +131,8 @@ std::vector<DatasetWindow> HashProof(const DatasetDocuments& documents) {
     DatasetWindow window;
     window.index = DatasetInt(DatasetMember(record, {"index"})).value_or(0);
     window.window_id = DatasetText(DatasetMember(record, {"window_id"}));
+    window.domain = DatasetString(DatasetMember(record, {"domain"})).value_or("");
+    window.stratum = DatasetString(DatasetMember(record, {"allocation_stratum"})).value_or("");
     const int64_t rows = DatasetInt(DatasetMember(record, {"scored_rows"})).value_or(0);
     if (rows > kWindowRowsMax) return {};  // no window has so many; refused as nothing to score
     window.kl.assign(static_cast<size_t>(std::max<int64_t>(rows, 0)), 0.0);
@@ -197,7 +199,10 @@ DatasetComparison CompareDatasets(const std::string& reference, const std::strin
     return out;
   }
   std::erase_if(out.windows, [](const DatasetWindow& window) { return window.kl.empty(); });
+  out.computed = computed;
   out.summary = Summarize(a, b, out, computed);
+  out.reference = a.documents;
+  out.candidate = b.documents;
   return out;
 }
 

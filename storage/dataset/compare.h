@@ -75,7 +75,9 @@ DatasetEstimate EstimateDatasets(const DatasetDocuments& reference,
 struct DatasetComparison {
   DatasetRelation relation;  // `refusal` also for what came after the gates
   std::vector<DatasetWindow> windows;
-  Json summary;  // "assay-dataset-comparison/1"; null when refused
+  Json summary;                           // "assay-dataset-comparison/1"; null when refused
+  bool computed = false;                  // false: equal digests prove that every value is 0
+  DatasetDocuments reference, candidate;  // for ComparisonReceipt
 };
 DatasetComparison CompareDatasets(const std::string& reference, const std::string& candidate,
                                   const DatasetCompareOptions& options);

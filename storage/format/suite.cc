@@ -10,13 +10,14 @@
 #include "storage/base/json_fields.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/format/published_schema.h"
 #include "storage/format/token_list.h"
 
 namespace assay {
 namespace {
 
 constexpr std::string_view kManifestName = "suite-manifest.json";
-constexpr std::string_view kSchemaPrefix = "qwen38-distribution-fidelity/";
+constexpr std::string_view kSchemaKind = "distribution-fidelity";
 constexpr uint64_t kTokenTextBytesMax = 16;  // per id in a token file, blanks included
 
 absl::Status Bad(const std::string& where, const std::string& why) {
@@ -186,9 +187,9 @@ absl::StatusOr<Suite> ParseSuiteManifest(std::string_view manifest_bytes, std::s
   const JsonFields fields(suite.manifest, where);
   ASSAY_RETURN_IF_ERROR(fields.CheckObject());
   ASSAY_ASSIGN_OR_RETURN(suite.schema, fields.String("schema"));
-  if (suite.schema.compare(0, kSchemaPrefix.size(), kSchemaPrefix) != 0) {
+  if (!ParsePublishedSchema(suite.schema).Is(kSchemaKind)) {
     return Bad(where, "schema \"" + suite.schema.substr(0, 80) + "\" is not supported, " +
-                          std::string(kSchemaPrefix) + "1 to 6 are");
+                          "qwen38- and glm53flash-distribution-fidelity/1 to 6 are");
   }
   ASSAY_ASSIGN_OR_RETURN(suite.context_length,
                          fields.Int("context_length", 2, kSuiteContextLengthMax));

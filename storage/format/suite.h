@@ -1,5 +1,5 @@
 // Suites in the published manifest form (specs: qwen-suites 1; schemas
-// qwen38-distribution-fidelity/1../6, read by the keys that are present).
+// qwen38- and glm53flash-distribution-fidelity/1../6, by the keys present).
 //
 // A folder holds suite-manifest.json and tokens/context-NNNN.json; a shard view may lack `tokens`,
 // then the parent folder's is used.

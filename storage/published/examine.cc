@@ -5,6 +5,7 @@
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "storage/dataset/finding.h"
+#include "storage/format/published_schema.h"
 
 namespace assay {
 
@@ -21,6 +22,10 @@ void AddCheck(PublishedExamination* out, std::string gate, bool equal, std::stri
 
 void AddNotChecked(PublishedExamination* out, std::string gate, std::string detail) {
   out->checks.push_back({std::move(gate), PublishedOutcome::kNotChecked, std::move(detail)});
+}
+
+void AddNotApplicable(PublishedExamination* out, std::string gate, std::string detail) {
+  out->checks.push_back({std::move(gate), PublishedOutcome::kNotApplicable, std::move(detail)});
 }
 
 void AddEqual(PublishedExamination* out, std::string gate, const Json& stated,
@@ -41,18 +46,32 @@ absl::StatusOr<PublishedExamination> ExaminePublished(std::string_view bytes,
     out.what = what;
     return true;
   };
-  if (is("qwen38-distribution-fidelity/", "suite manifest")) {
+  const PublishedSchema parsed = ParsePublishedSchema(out.schema);
+  const auto kind = [&](std::string_view wanted, const char* what) {
+    if (!parsed.Is(wanted)) return false;
+    out.what = what;
+    return true;
+  };
+  const bool legacy_capture = out.schema.empty() && document.is_object() &&
+                              document.contains("captures") &&
+                              document.contains("suite_token_sha256");
+  if (kind("distribution-fidelity", "suite manifest")) {
     ExamineSuite(bytes, where, &out);
-  } else if (is("qwen38-fidelity-capture/", "capture manifest")) {
+  } else if (kind("fidelity-capture", "capture manifest")) {
     ExamineCapture(document, where, &out);
-  } else if (is("qwen38-fidelity-report/", "report of one candidate")) {
+  } else if (legacy_capture) {
+    out.what = "capture manifest of the first generation";
+    ExamineCapture(document, where, &out);
+  } else if (kind("fidelity-report", "report of one candidate")) {
     ExamineReport(bytes, document, where, &out);
-  } else if (is("qwen38-fidelity-paired/", "paired comparison of two reports")) {
+  } else if (kind("fidelity-paired", "paired comparison of two reports")) {
     ExaminePaired(document, &out);
-  } else if (is("qwen38-kld-ladder-cumulative/", "aggregate of shard reports")) {
+  } else if (kind("kld-ladder-cumulative", "aggregate of shard reports")) {
     ExamineCumulative(document, where, &out);
-  } else if (is("qwen38-kld-ladder-paired/", "paired comparison of aggregates")) {
+  } else if (kind("kld-ladder-paired", "paired comparison of aggregates")) {
     ExamineLadderPaired(document, &out);
+  } else if (ExamineControl(document, parsed, where, &out)) {
+    // a control or an audit of the suites
   } else if (is("malaiwah.fidelity-dataset.v1", "dataset manifest")) {
     ExamineDataset(document, &out);
   } else if (is("malaiwah.fidelity-comparison-receipt.v1", "comparison of two datasets")) {

@@ -11,13 +11,15 @@
 
 #include "absl/status/statusor.h"
 #include "storage/base/json.h"
+#include "storage/format/published_schema.h"
 
 namespace assay {
 
 enum class PublishedOutcome {
   kPass,
   kFail,
-  kNotChecked,  // needs inputs that the document does not contain
+  kNotChecked,     // needs inputs that the document does not contain
+  kNotApplicable,  // the document's form or generation has nothing of the kind
 };
 
 struct PublishedCheck {
@@ -46,6 +48,10 @@ void ExamineReport(std::string_view bytes, const Json& document, const std::stri
 void ExaminePaired(const Json& document, PublishedExamination* out);
 void ExamineCumulative(const Json& document, const std::string& where, PublishedExamination* out);
 void ExamineLadderPaired(const Json& document, PublishedExamination* out);
+// Qualifications, near-duplicate audits, fetch logs, determinism receipts: false, and nothing is
+// added, for a document that is none of them.
+bool ExamineControl(const Json& document, const PublishedSchema& schema, const std::string& where,
+                    PublishedExamination* out);
 void ExamineDataset(const Json& document, PublishedExamination* out);            // top manifest
 void ExamineComparisonReceipt(const Json& document, PublishedExamination* out);  // of two datasets
 void ExamineSealed(const Json& document,
@@ -55,6 +61,7 @@ void ExamineProtocol(const Json& document, PublishedExamination* out);
 // Appends a check that passes when `equal`.
 void AddCheck(PublishedExamination* out, std::string gate, bool equal, std::string detail);
 void AddNotChecked(PublishedExamination* out, std::string gate, std::string detail);
+void AddNotApplicable(PublishedExamination* out, std::string gate, std::string detail);
 // `stated` against `computed`, both named in the detail when they differ.
 void AddEqual(PublishedExamination* out, std::string gate, const Json& stated,
               const Json& computed);

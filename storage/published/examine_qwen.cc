@@ -9,6 +9,7 @@
 #include "storage/format/capture.h"
 #include "storage/format/suite.h"
 #include "storage/published/examine.h"
+#include "storage/report/published_cumulative.h"
 #include "storage/report/published_report.h"
 #include "storage/report/published_rows.h"
 #include "storage/report/published_tail.h"
@@ -24,17 +25,13 @@ const Json& At(const Json& document, std::initializer_list<const char*> path) {
 // content_sha256 leaves out itself, the time of writing, what content_sha256_excludes names, and
 // that list.
 void CheckContentDigest(const Json& document, PublishedExamination* out) {
-  Json hashed = document;
-  const Json& excluded = At(document, {"content_sha256_excludes"});
-  if (excluded.is_array()) {
-    for (const Json& key : excluded) {
-      if (key.is_string()) hashed.erase(key.get<std::string>());
-    }
+  std::vector<std::string> excluded = {"content_sha256", "generated_utc",
+                                       "content_sha256_excludes"};
+  for (const Json& key : At(document, {"content_sha256_excludes"})) {
+    if (key.is_string()) excluded.push_back(key.get<std::string>());
   }
-  for (const char* key : {"content_sha256", "generated_utc"}) hashed.erase(key);
-  hashed.erase("content_sha256_excludes");
   AddEqual(out, "content_sha256", At(document, {"content_sha256"}),
-           Sha256Hex(PythonCanonJson(hashed)));
+           PublishedContentSha256(document, excluded));
 }
 
 std::optional<double> Number(const Json& value) {
@@ -56,50 +53,35 @@ void CheckWins(const Json& comparison, const std::string& gate, PublishedExamina
 }
 
 void CheckTail(const Json& tail, PublishedExamination* out) {
-  const Json one = {{"bin_edges", At(tail, {"bin_edges"})},
-                    {"counts", At(tail, {"counts"})},
-                    {"max_kld", At(tail, {"max_kld_exact"})},
-                    {"min_kld", At(tail, {"min_kld_exact"})}};
-  bool sound = one["bin_edges"].is_array() && one["counts"].is_array() &&
-               !one["bin_edges"].empty() && one["counts"].size() == one["bin_edges"].size() + 1 &&
-               one["max_kld"].is_number();
+  if (tail.is_null()) {
+    return AddNotApplicable(out, "tail", "reports of the first generation have no histograms");
+  }
+  SummedTail sum;
+  const Json& edges = At(tail, {"bin_edges"});
+  const Json& counts = At(tail, {"counts"});
+  const Json& max = At(tail, {"max_kld_exact"});
+  bool sound = edges.is_array() && counts.is_array() && !edges.empty() &&
+               counts.size() == edges.size() + 1 && max.is_number();
   int64_t total = 0;
-  for (size_t i = 0; sound && i < one["counts"].size(); ++i) {
-    const auto count = DatasetInt(one["counts"][i]);
+  for (size_t i = 0; sound && i < counts.size(); ++i) {
+    const auto count = DatasetInt(counts[i]);
     sound = count && *count >= 0 && !__builtin_add_overflow(total, *count, &total);
+    if (sound) sum.counts.push_back(*count);
   }
-  for (size_t i = 0; sound && i < one["bin_edges"].size(); ++i) {
-    sound = one["bin_edges"][i].is_number() &&
-            (i == 0 || one["bin_edges"][i - 1].get<double>() < one["bin_edges"][i].get<double>());
+  for (size_t i = 0; sound && i < edges.size(); ++i) {
+    sound = edges[i].is_number() && (i == 0 || sum.edges.back() < edges[i].get<double>());
+    if (sound) sum.edges.push_back(edges[i].get<double>());
   }
-  if (!sound || total == 0 || one["bin_edges"].back().get<double>() < 1) {
+  if (!sound || total == 0 || sum.edges.back() < 1) {
     return AddCheck(out, "tail", false,
                     "its histogram is no histogram: edges ascend to 1 or more, counts are from 0");
   }
-  const auto computed = CumulativeTailJson({&one}, "", "");
-  if (!computed.ok()) return AddCheck(out, "tail", false, MessageOf(computed.status()));
+  sum.max = max.get<double>();
+  const Json computed = CumulativeTailJson(sum, "", "");
   for (const char* key :
        {"total_count", "underflow_count", "overflow_count", "quantiles", "exceedance"}) {
-    AddEqual(out, std::string("tail.") + key, At(tail, {key}), computed->at(key));
+    AddEqual(out, std::string("tail.") + key, At(tail, {key}), computed.at(key));
   }
-}
-
-// A report of the first generation has one list of rows and no positions in it: every context has
-// the same number there.
-Json WithAllRows(const Json& document) {
-  const Json& rows = At(document, {"per_context"});
-  const auto positions = DatasetInt(At(document, {"scored_positions"}));
-  if (At(document, {"schema"}) != "qwen38-fidelity-report/1" ||
-      document.contains("per_context_all") || !rows.is_array() || rows.empty() || !positions ||
-      *positions % static_cast<int64_t>(rows.size()) != 0) {
-    return document;
-  }
-  Json out = document;
-  out["per_context_all"] = rows;
-  for (Json& row : out["per_context_all"]) {
-    if (row.is_object()) row["positions_scored"] = *positions / static_cast<int64_t>(rows.size());
-  }
-  return out;
 }
 
 }  // namespace
@@ -122,6 +104,16 @@ void ExamineCapture(const Json& document, const std::string& where, PublishedExa
   AddCheck(out, "records", manifest.ok(),
            manifest.ok() ? "counts, indices, shapes and digests are stated once and agree"
                          : MessageOf(manifest.status()));
+  if (manifest.ok() && manifest->legacy) {
+    AddCheck(
+        out, "rule legacy-capture", true,
+        "neither schema nor complete is stated: accepted because every record has a digest and "
+        "their number is `contexts`; results made from it disclose LEGACY_CAPTURE");
+    AddNotApplicable(out, "complete", "the first generation does not state it");
+  } else if (manifest.ok()) {
+    AddCheck(out, "complete", manifest->complete,
+             "the manifest was written when all were captured");
+  }
   const Json& contract = At(document, {"capture_contract"});
   if (contract.is_object()) {
     AddEqual(out, "capture_contract_sha256", At(document, {"capture_contract_sha256"}),
@@ -133,8 +125,16 @@ void ExamineCapture(const Json& document, const std::string& where, PublishedExa
 
 void ExamineReport(std::string_view bytes, const Json& document, const std::string& where,
                    PublishedExamination* out) {
-  auto computed = RecomputePublishedReport(WithAllRows(document), where);
-  if (computed.ok() && !document.contains("per_context_all")) computed->erase("per_context_all");
+  if (!document.contains("per_context") && !document.contains("per_context_all")) {
+    const Json& mean = At(document, {"context_macro_mean_kld"});
+    AddCheck(out, "interval's mean",
+             mean.is_number() && mean == At(document, {"context_bootstrap", "mean"}),
+             "context_bootstrap.mean repeats the mean over contexts");
+    return AddNotChecked(out, "rows",
+                         "they were cut out before the report was published: no figure "
+                         "can be computed again, and it cannot be paired");
+  }
+  const auto computed = RecomputePublishedReport(document, where);
   if (!computed.ok()) {
     AddCheck(out, "rows", false, MessageOf(computed.status()));
   } else {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "storage/report/fixed_sum.h"
 #include "storage/report/python_random.h"
 #include "storage/report/sums.h"
 
@@ -33,16 +34,15 @@ double Resample(const std::vector<std::vector<double>>& groups, PythonRandom* ra
   return sum.Result() / static_cast<double>(count);
 }
 
-double ResampleSums(const std::vector<std::vector<double>>& groups, const std::vector<double>& sums,
-                    PythonRandom* random) {
-  ExactSum sum;
+double ResampleSums(const std::vector<uint64_t>& sizes, FixedSums* sums, PythonRandom* random) {
   uint64_t count = 0;
-  for (size_t i = 0; i < groups.size(); ++i) {
-    const uint32_t drawn = random->RandBelow(static_cast<uint32_t>(groups.size()));
-    sum.Add(sums[drawn]);
-    count += groups[drawn].size();
+  sums->Start();
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const uint32_t drawn = random->RandBelow(static_cast<uint32_t>(sizes.size()));
+    sums->Add(drawn);
+    count += sizes[drawn];
   }
-  return sum.Result() / static_cast<double>(count);
+  return sums->Result() / static_cast<double>(count);
 }
 
 }  // namespace
@@ -70,11 +70,17 @@ BootstrapResult ClusterBootstrap(const std::vector<ClusterValue>& values,
   }
   PythonRandom random(options.seed);
   std::vector<double> means(options.samples);
-  std::vector<double> sums;
-  for (const auto& group : groups) sums.push_back(ExactSumOf(group));
-  const bool exact = options.sum == BootstrapSum::kExactByCluster;
-  for (double& mean : means) {
-    mean = exact ? ResampleSums(groups, sums, &random) : Resample(groups, &random);
+  if (options.sum == BootstrapSum::kExactByCluster) {
+    std::vector<double> totals;
+    std::vector<uint64_t> sizes;
+    for (const auto& group : groups) {
+      totals.push_back(ExactSumOf(group));
+      sizes.push_back(group.size());
+    }
+    FixedSums sums(totals);
+    for (double& mean : means) mean = ResampleSums(sizes, &sums, &random);
+  } else {
+    for (double& mean : means) mean = Resample(groups, &random);
   }
   std::sort(means.begin(), means.end());
   out.samples = options.samples;

@@ -36,6 +36,20 @@ struct Comparability {
 // about them, engines and stacks of captures (disclosed), coverage of what neither uses.
 Comparability CompareReports(const Json& a, const Json& b, std::string_view head);
 
+// What two published documents are put side by side for.
+enum class PublishedUse : unsigned {
+  kPair = 1,        // two candidates, replay reports (qwen-suites 4.1)
+  kAggregate = 2,   // shards of one candidate, replay reports (4.2)
+  kLadderPair = 4,  // two candidates, aggregates (4.3)
+};
+
+// Published documents of one kind; rows are not needed (a document without per_context_all is
+// compared without them). What the generation of a document does not state counts as the default
+// that it had then (every position scored), or, where there was none, as equal. Stricter than the
+// published tools in pairs of reports: those look at suite, filter and head only.
+// docs/formats/published.md lists the codes.
+Comparability ComparePublished(const Json& a, const Json& b, PublishedUse use);
+
 }  // namespace assay
 
 #endif  // ASSAY_STORAGE_REPORT_COMPARABILITY_H_

@@ -148,5 +148,97 @@ TEST(Comparability, SummariesFollowIt) {
   EXPECT_THAT(shown.md, HasSubstr("ARITHMETIC DIFFERS"));
 }
 
+// Published documents: each member that counts for a use is found, under its code and alone.
+TEST(Comparability, PublishedDocuments) {
+  const Json report = {
+      {"schema", "qwen38-fidelity-report/2"},
+      {"suite_token_sha256", "s"},
+      {"filter", "all"},
+      {"head", "h"},
+      {"head_sha256", "d"},
+      {"candidate_head", nullptr},
+      {"candidate_head_sha256", nullptr},
+      {"vocab_size", 10},
+      {"hidden_size", 4},
+      {"contexts", 2},
+      {"scored_positions", 6},
+      {"source_clusters", 2},
+      {"comparator", {{"device", "cuda"}}},
+      {"reference_identity",
+       {{"model_path", "/r"},
+        {"shard_sha256", "w"},
+        {"config_sha256", "c"},
+        {"model_revision", "v"}}},
+      {"candidate_identity", {{"model_path", "/c"}, {"quantization", "exl3"}}},
+      {"scored_position_window", {{"score_from", 0}, {"positions_per_context", 3}}},
+      {"kld_tail", {{"bin_edges", {1, 2}}}},
+      {"suite", {{"parent", {{"suite_token_sha256", "p"}, {"scored_positions_per_context", 3}}}}},
+      {"per_context_all",
+       {{{"index", 0}, {"source_cluster", "a"}, {"positions_scored", 3}},
+        {{"index", 1}, {"source_cluster", "b"}, {"positions_scored", 3}}}}};
+  constexpr auto pair = PublishedUse::kPair, weld = PublishedUse::kAggregate,
+                 ladder = PublishedUse::kLadderPair;
+  const struct {
+    PublishedUse use;
+    const char* code;
+    const char* member;
+    Json value;
+  } table[] = {
+      {pair, "SUITE_DIFFERS", "/suite_token_sha256", "x"},
+      {ladder, "SUITE_DIFFERS", "/suite/parent/suite_token_sha256", "x"},
+      {pair, "FILTER_DIFFERS", "/filter", "x"},
+      {weld, "FILTER_DIFFERS", "/filter", "x"},
+      {pair, "WINDOW_DIFFERS", "/scored_position_window/score_from", 16},
+      {weld, "WINDOW_DIFFERS", "/scored_position_window/score_from", 16},
+      {ladder, "WINDOW_LENGTH_DIFFERS", "/scored_position_window/positions_per_context", 2},
+      {pair, "COVERAGE_DIFFERS", "/per_context_all/1/index", 7},
+      {pair, "COVERAGE_DIFFERS", "/per_context_all/1/source_cluster", "x"},
+      {pair, "COVERAGE_DIFFERS", "/per_context_all/1/positions_scored", 2},
+      {ladder, "CONTEXTS_DIFFER", "/contexts", 3},
+      {ladder, "POSITIONS_DIFFER", "/scored_positions", 7},
+      {ladder, "CLUSTERS_DIFFER", "/source_clusters", 1},
+      {ladder, "REFERENCE_DIFFERS", "/reference_identity/model_path", "/x"},
+      {weld, "REFERENCE_DIFFERS", "/reference_identity/model_path", "/x"},
+      {pair, "REFERENCE_WEIGHTS_DIFFER", "/reference_identity/shard_sha256", "x"},
+      {pair, "REFERENCE_CONFIG_DIFFERS", "/reference_identity/config_sha256", "x"},
+      {pair, "REFERENCE_REVISION_DIFFERS", "/reference_identity/model_revision", "x"},
+      {pair, "REFERENCE_HEAD_DIFFERS", "/head_sha256", "x"},
+      {weld, "REFERENCE_HEAD_DIFFERS", "/head_sha256", "x"},
+      {pair, "VOCABULARY_DIFFERS", "/vocab_size", 11},
+      {pair, "HIDDEN_SIZE_DIFFERS", "/hidden_size", 5},
+      {weld, "HEAD_NAME_DIFFERS", "/head", "x"},
+      {ladder, "CANDIDATE_HEAD_DIFFERS", "/candidate_head_sha256", "x"},
+      {ladder, "CANDIDATE_HEAD_NAME_DIFFERS", "/candidate_head", "x"},
+      {weld, "HISTOGRAM_DIFFERS", "/kld_tail/bin_edges", {1, 3}},
+      {weld, "CANDIDATE_DIFFERS", "/candidate_identity/quantization", "x"},
+      {weld, "COMPARATOR_DIFFERS", "/comparator/device", "cpu"},
+      {ladder, "COMPARATOR_DIFFERS", "/comparator/device", "cpu"},
+      {pair, "COMPARATOR_DIFFERS", "/comparator/device", "cpu"},
+  };
+  for (const PublishedUse use : {pair, weld, ladder}) {
+    EXPECT_THAT(Codes(ComparePublished(report, report, use)), IsEmpty());
+  }
+  for (const auto& row : table) {
+    SCOPED_TRACE(std::string(row.code) + " " + row.member);
+    Json other = report;
+    other[Json::json_pointer(row.member)] = row.value;
+    const Comparability found = ComparePublished(report, other, row.use);
+    EXPECT_THAT(Codes(found), ElementsAre(row.code));
+    EXPECT_EQ(found.across_policies(),
+              row.use == pair && row.code == std::string_view("COMPARATOR_DIFFERS"));
+    EXPECT_EQ(Codes(ComparePublished(other, report, row.use)), Codes(found));
+  }
+  Json older = report;  // an older generation states neither window nor the reference's weights
+  older.erase("scored_position_window");
+  older["reference_identity"].erase("shard_sha256");
+  EXPECT_THAT(Codes(ComparePublished(report, older, pair)), IsEmpty());
+  Json both = report;
+  both["head_sha256"] = "x";
+  both["vocab_size"] = 11;
+  both["filter"] = "sentinel";
+  EXPECT_THAT(Codes(ComparePublished(report, both, pair)),
+              ElementsAre("FILTER_DIFFERS", "REFERENCE_HEAD_DIFFERS", "VOCABULARY_DIFFERS"));
+}
+
 }  // namespace
 }  // namespace assay

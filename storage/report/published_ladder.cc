@@ -1,20 +1,19 @@
-// qwen38-kld-ladder-paired/2, and the fixed sentences of cumulative receipts.
+// qwen38-kld-ladder-paired/1 and /2.
 
 #include <algorithm>
 #include <map>
 
-#include "storage/base/digest.h"
 #include "storage/base/json_fields.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/format/published_schema.h"
+#include "storage/report/comparability.h"
 #include "storage/report/published_cumulative.h"
 #include "storage/report/published_rows.h"
 #include "storage/report/sums.h"
 
 namespace assay {
 namespace {
-
-constexpr std::string_view kCumulative = "qwen38-kld-ladder-cumulative/";
 
 using Labelled = std::pair<std::string, PublishedInput>;
 
@@ -33,16 +32,6 @@ Json Member(const Json& object, const char* key) {
 
 Json Parent(const Json& receipt) { return Member(Member(receipt, "suite"), "parent"); }
 
-// (first scored position, positions per context) of either generation: where the receipt does not
-// say, every position of the parent's contexts was scored.
-std::pair<Json, Json> Window(const Json& receipt) {
-  const Json block = Member(receipt, "scored_position_window");
-  const Json whole = Member(Parent(receipt), "scored_positions_per_context");
-  if (!block.is_object()) return {0, whole};
-  const Json from = Member(block, "score_from"), declared = Member(block, "positions_per_context");
-  return {from.is_null() ? Json(0) : from, declared.is_null() ? whole : declared};
-}
-
 absl::StatusOr<std::map<int64_t, PublishedRow>> RowsByIndex(const Labelled& input) {
   ASSAY_ASSIGN_OR_RETURN(std::vector<PublishedRow> rows,
                          ReadPublishedRows(input.second.document, input.second.path));
@@ -51,39 +40,22 @@ absl::StatusOr<std::map<int64_t, PublishedRow>> RowsByIndex(const Labelled& inpu
   return out;
 }
 
-// The first field that keeps two receipts apart; "" when none does.
-std::string WhyDifferent(const Json& a, const Json& b) {
-  for (const char* key : {"head", "head_sha256", "candidate_head", "candidate_head_sha256",
-                          "filter", "vocab_size", "hidden_size", "comparator", "reference_identity",
-                          "contexts", "scored_positions", "source_clusters"}) {
-    if (Member(a, key) != Member(b, key)) return std::string(key) + " differs";
-  }
-  if (Window(a) != Window(b)) return "the scored windows differ";
-  if (Member(Parent(a), "suite_token_sha256") != Member(Parent(b), "suite_token_sha256")) {
-    return "the suites differ";
-  }
-  return "";
-}
-
 absl::StatusOr<Json> Compare(const Labelled& a, const Labelled& b,
                              const LadderPairingOptions& options) {
   const auto refuse = [&](const std::string& why) {
     return InvalidError("NOT_COMPARABLE", a.first + " and " + b.first + ": " + why);
   };
-  const std::string why = WhyDifferent(a.second.document, b.second.document);
-  if (!why.empty()) return refuse(why);
+  const Comparability found =
+      ComparePublished(a.second.document, b.second.document, PublishedUse::kLadderPair);
+  if (!found.comparable()) return refuse(found.Text());
   ASSAY_ASSIGN_OR_RETURN(const auto rows_a, RowsByIndex(a));
   ASSAY_ASSIGN_OR_RETURN(const auto rows_b, RowsByIndex(b));
-  if (rows_a.size() != rows_b.size()) return refuse("they cover different contexts");
   std::vector<PublishedRow> rows;
   std::vector<double> differences;
   int64_t a_wins = 0, b_wins = 0;
   for (const auto& [index, row] : rows_a) {
     const auto other = rows_b.find(index);
     if (other == rows_b.end()) return refuse("they cover different contexts");
-    if (other->second.source_cluster != row.source_cluster) {
-      return refuse("context " + std::to_string(index) + " has different source clusters");
-    }
     rows.push_back(row);
     differences.push_back(row.mean_kld - other->second.mean_kld);
     a_wins += differences.back() < 0;
@@ -91,24 +63,26 @@ absl::StatusOr<Json> Compare(const Labelled& a, const Labelled& b,
   }
   const Json interval = PublishedBootstrapJson(rows, differences, options.samples, options.seed,
                                                BootstrapSum::kExactByCluster);
-  return Json{{"a", a.first},
+  const auto contexts = static_cast<int64_t>(rows.size());
+  Json out = {{"a", a.first},
               {"b", b.first},
-              {"contexts", rows.size()},
+              {"contexts", contexts},
               {"difference_a_minus_b", ExactMean(differences)},
               {"ci95_low", interval.at("ci95_low")},
               {"ci95_high", interval.at("ci95_high")},
               {"a_wins", a_wins},
-              {"b_wins", b_wins},
-              {"ties", static_cast<int64_t>(rows.size()) - a_wins - b_wins},
-              {"clusters", interval.at("clusters")}};
+              {"b_wins", options.generation == 1 ? contexts - a_wins : b_wins}};
+  if (options.generation > 1) out["ties"] = contexts - a_wins - b_wins;
+  out["clusters"] = interval.at("clusters");
+  return out;
 }
 
 absl::Status CheckReceipt(const Labelled& input) {
   const JsonFields fields(input.second.document, input.second.path);
   ASSAY_RETURN_IF_ERROR(fields.CheckObject());
   ASSAY_ASSIGN_OR_RETURN(const std::string schema, fields.String("schema"));
-  const std::string number = schema.substr(std::min(schema.size(), kCumulative.size()));
-  if (schema.rfind(kCumulative, 0) == 0 && (number == "2" || number == "3")) {
+  const PublishedSchema parsed = ParsePublishedSchema(schema);
+  if (parsed.Is("kld-ladder-cumulative") && (parsed.generation == 2 || parsed.generation == 3)) {
     return absl::OkStatus();
   }
   return InvalidError("REPORT_INVALID", input.second.path + ": schema \"" + schema.substr(0, 80) +
@@ -168,7 +142,7 @@ absl::StatusOr<Json> PairCumulativeReceipts(
   }
   const Json& first = inputs.front().second.document;
   Json out;
-  out["schema"] = "qwen38-kld-ladder-paired/2";
+  out["schema"] = PublishedSchemaOf(first).Sibling("kld-ladder-paired", options.generation);
   out["generated_utc"] = options.generated_utc;
   out["scope"] = options.scope;
   out["suite"] = SuiteJson(first, options.manifest);
@@ -179,30 +153,7 @@ absl::StatusOr<Json> PairCumulativeReceipts(
   }
   out["method"] = MethodJson(first, clusters, options);
   out["comparisons"] = std::move(rows);
-  Json hashed = out;
-  hashed.erase("generated_utc");
-  out["content_sha256"] = Sha256Hex(PythonCanonJson(hashed));
-  return out;
-}
-
-absl::StatusOr<AggregateProse> AggregateProseOf(const Json& receipt, std::string_view where) {
-  const JsonFields fields(receipt, std::string(where));
-  ASSAY_RETURN_IF_ERROR(fields.CheckObject());
-  const auto text = [&](const char* object, const char* key, std::string* out) -> absl::Status {
-    ASSAY_ASSIGN_OR_RETURN(const Json* block, fields.Object(object));
-    const JsonFields in(*block, fields.where() + ": " + object);
-    ASSAY_ASSIGN_OR_RETURN(*out, in.String(key));
-    return absl::OkStatus();
-  };
-  AggregateProse out;
-  ASSAY_RETURN_IF_ERROR(text("scored_position_window", "policy", &out.window_policy));
-  ASSAY_RETURN_IF_ERROR(text("bootstrap_config", "unit", &out.bootstrap_unit));
-  ASSAY_RETURN_IF_ERROR(text("bootstrap_config", "over", &out.bootstrap_over));
-  ASSAY_RETURN_IF_ERROR(text("tail", "source", &out.tail_source));
-  ASSAY_RETURN_IF_ERROR(text("tail", "method", &out.tail_method));
-  ASSAY_RETURN_IF_ERROR(text("consistency", "note", &out.note));
-  ASSAY_ASSIGN_OR_RETURN(const Json* reasons, fields.Object("not_aggregable"));
-  out.not_aggregable = *reasons;
+  out["content_sha256"] = PublishedContentSha256(out, {"generated_utc"});
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include "storage/base/macros.h"
 #include "storage/base/number_format.h"
 #include "storage/base/status.h"
+#include "storage/format/published_schema.h"
 #include "storage/report/published_rows.h"
 #include "storage/report/sums.h"
 #include "storage/report/tail.h"
@@ -16,8 +17,6 @@
 namespace assay {
 namespace {
 
-constexpr char kSchemaFull[] = "qwen38-fidelity-report/2";
-constexpr char kSchemaWindowed[] = "qwen38-fidelity-report/3";
 constexpr size_t kWorst = 20;
 constexpr int64_t kPositionsMax = (int64_t{1} << 31) - 1;
 
@@ -154,11 +153,9 @@ absl::StatusOr<Json> RecomputePublishedReport(const Json& report, std::string_vi
   const std::string where(name);
   ASSAY_ASSIGN_OR_RETURN(const std::vector<PublishedRow> rows, ReadPublishedRows(report, where));
   const JsonFields fields(report, where);
-  ASSAY_ASSIGN_OR_RETURN(const std::string schema, fields.String("schema"));
-  if (schema.rfind("qwen38-fidelity-report/", 0) != 0 || !fields.Has("per_context")) {
-    return InvalidError("REPORT_INVALID",
-                        where + ": no published replay report with its rows (schema \"" +
-                            schema.substr(0, 80) + "\")");
+  const PublishedSchema schema = PublishedSchemaOf(report);
+  if (!schema.Is("fidelity-report") || !fields.Has("per_context")) {
+    return InvalidError("REPORT_INVALID", where + ": no published replay report with its rows");
   }
   ASSAY_RETURN_IF_ERROR(CheckTokenMean(fields, rows));
   ASSAY_ASSIGN_OR_RETURN(const uint32_t samples, BootstrapSamples(fields));
@@ -186,11 +183,12 @@ absl::StatusOr<Json> RecomputePublishedReport(const Json& report, std::string_vi
   if (fields.Has("scored_position_window")) {
     ASSAY_ASSIGN_OR_RETURN(Json window,
                            WindowJson(report.at("scored_position_window"), rows, where));
-    computed["schema"] = window.at("windowed").get<bool>() ? kSchemaWindowed : kSchemaFull;
+    computed["schema"] =
+        schema.Sibling("fidelity-report", window.at("windowed").get<bool>() ? 3 : 2);
     computed["scored_position_window"] = std::move(window);
   }
   if (fields.Has("kld_tail")) ASSAY_RETURN_IF_ERROR(AddTail(report, where, &computed));
-  return Replaced(report, computed);
+  return Replaced(report, computed);  // per_context_all stays absent where it is
 }
 
 }  // namespace assay

@@ -1,5 +1,5 @@
 // The published replay reports qwen38-fidelity-report/1 to /3 and the comparison of two of them,
-// qwen38-fidelity-paired/3 (specs: qwen-suites 3.3 to 3.8, 4.1).
+// qwen38-fidelity-paired/1 to /3 (specs: qwen-suites 3.3 to 3.8, 4.1).
 //
 // A published report is checked by computing it again from its own rows: the recomputed document,
 // written with PythonPrettyJson, has the bytes of the file.
@@ -36,11 +36,16 @@ struct PublishedSide {
   Json report;
 };
 
-// qwen38-fidelity-paired/3: A minus B by context, ascending index, seed 1. NOT_COMPARABLE when
-// suite, filter, head, contexts or clusters differ, or the scored windows do (the published tool
-// does not look at those).
+struct PublishedPairOptions {
+  uint32_t samples = 10000;
+  int generation = 3;  // 1 and 2 count ties among b's wins; 1 states no suite, filter and head
+  bool across_comparators = false;  // reports whose comparators differ are compared all the same
+};
+
+// qwen38-fidelity-paired/N: A minus B by context, ascending index, seed 1. NOT_COMPARABLE with
+// every reason of ComparePublished.
 absl::StatusOr<Json> PairPublishedReports(const PublishedSide& a, const PublishedSide& b,
-                                          uint32_t samples = 10000);
+                                          const PublishedPairOptions& options = {});
 
 }  // namespace assay
 

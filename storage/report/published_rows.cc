@@ -51,7 +51,9 @@ absl::StatusOr<std::vector<PublishedRow>> ReadPublishedRows(const Json& document
   const std::string where(name);
   const JsonFields fields(document, where);
   ASSAY_RETURN_IF_ERROR(fields.CheckObject());
-  ASSAY_ASSIGN_OR_RETURN(const Json* all, fields.Array("per_context_all"));
+  const bool first_generation = !fields.Has("per_context_all") && fields.Has("per_context");
+  ASSAY_ASSIGN_OR_RETURN(const Json* all,
+                         fields.Array(first_generation ? "per_context" : "per_context_all"));
   const Json* details = nullptr;
   if (fields.Has("per_context")) {
     ASSAY_ASSIGN_OR_RETURN(details, fields.Array("per_context"));
@@ -60,13 +62,25 @@ absl::StatusOr<std::vector<PublishedRow>> ReadPublishedRows(const Json& document
     }
   }
   if (all->empty()) return Invalid(where, "it has no rows");
+  int64_t each = 0;
+  if (first_generation) {
+    const auto contexts = static_cast<int64_t>(all->size());
+    ASSAY_ASSIGN_OR_RETURN(const int64_t positions, fields.Int("scored_positions", 1, kIndexMax));
+    if (positions % contexts != 0) {
+      return Invalid(where, "its contexts cannot all have the same number of positions");
+    }
+    each = positions / contexts;
+  }
   std::vector<PublishedRow> rows;
   std::map<int64_t, size_t> seen;
   for (size_t i = 0; i < all->size(); ++i) {
     const std::string at = "[" + std::to_string(i) + "]";
     const JsonFields entry((*all)[i], where + ": per_context_all" + at);
     ASSAY_ASSIGN_OR_RETURN(PublishedRow row, ReadRow(entry));
-    ASSAY_ASSIGN_OR_RETURN(row.positions, entry.Int("positions_scored", 1, kIndexMax));
+    row.positions = each;
+    if (!first_generation) {
+      ASSAY_ASSIGN_OR_RETURN(row.positions, entry.Int("positions_scored", 1, kIndexMax));
+    }
     if (!seen.emplace(row.index, i).second) {
       return Invalid(entry.where(), "index " + std::to_string(row.index) + " appears twice");
     }

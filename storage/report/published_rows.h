@@ -29,8 +29,10 @@ struct PublishedRow {
 };
 
 // Rows of a report (per_context_all joined with per_context) or of a cumulative receipt
-// (per_context_all alone: no max_kld, mean_jsd_bits). REPORT_INVALID names `where` and the row: a
-// member missing or of another type, an index twice, or the two lists disagreeing.
+// (per_context_all alone: no max_kld, mean_jsd_bits). A report of the first generation has
+// per_context alone: every context has scored_positions / contexts positions there. REPORT_INVALID
+// names `where` and the row: a member missing or of another type, an index twice, or the two lists
+// disagreeing.
 absl::StatusOr<std::vector<PublishedRow>> ReadPublishedRows(const Json& document,
                                                             std::string_view where);
 

@@ -6,8 +6,6 @@
 #include <limits>
 #include <utility>
 
-#include "storage/base/status.h"
-
 namespace assay {
 namespace {
 
@@ -31,16 +29,11 @@ struct Histogram {
   }
 };
 
-Histogram Sum(const std::vector<const Json*>& tails) {
+Histogram HistogramOf(const SummedTail& sum) {
   Histogram out;
-  out.edges = tails[0]->at("bin_edges").get<std::vector<double>>();
-  out.counts.assign(out.edges.size() + 1, 0);
-  out.max = -kInfinity;
-  for (const Json* tail : tails) {
-    const auto counts = tail->at("counts").get<std::vector<int64_t>>();
-    for (size_t i = 0; i < counts.size(); ++i) out.counts[i] += counts[i];
-    out.max = std::max(out.max, tail->at("max_kld").get<double>());
-  }
+  out.edges = sum.edges;
+  out.counts = sum.counts;
+  out.max = sum.max;
   for (const int64_t count : out.counts) out.cumulative.push_back(out.total += count);
   return out;
 }
@@ -89,40 +82,25 @@ Json ExceedanceRow(const Histogram& all, double requested) {
           {"fraction", static_cast<double>(above) / static_cast<double>(all.total)}};
 }
 
-// The smallest value of all shards; null unless each states its own.
-Json Smallest(const std::vector<const Json*>& tails) {
-  double least = kInfinity;
-  for (const Json* tail : tails) {
-    const Json value = tail->value("min_kld", Json());
-    if (!value.is_number()) return nullptr;
-    least = std::min(least, value.get<double>());
-  }
-  return least;
-}
-
 }  // namespace
 
-absl::StatusOr<Json> CumulativeTailJson(const std::vector<const Json*>& tails,
-                                        const std::string& source, const std::string& method) {
-  for (const Json* tail : tails) {
-    if (tail->at("bin_edges") == tails[0]->at("bin_edges")) continue;
-    return InvalidError("NOT_COMPARABLE", "histograms with different bin edges cannot be summed");
-  }
-  const Histogram all = Sum(tails);
+Json CumulativeTailJson(const SummedTail& sum, const std::string& source,
+                        const std::string& method) {
+  const Histogram all = HistogramOf(sum);
   Json quantiles, exceedance = Json::array();
   for (const auto& [name, q] : kQuantiles) quantiles[name] = QuantileJson(all, q);
   for (const double requested : kRequested) exceedance.push_back(ExceedanceRow(all, requested));
   return Json{{"source", source},
               {"units", "nats"},
-              {"shards", tails.size()},
-              {"binning", tails[0]->value("binning", Json())},
+              {"shards", sum.shards},
+              {"binning", sum.binning},
               {"bin_edges", all.edges},
               {"counts", all.counts},
               {"total_count", all.total},
               {"underflow_count", all.counts.front()},
               {"overflow_count", all.counts.back()},
               {"max_kld_exact", all.max},
-              {"min_kld_exact", Smallest(tails)},
+              {"min_kld_exact", sum.min},
               {"quantiles", std::move(quantiles)},
               {"exceedance", std::move(exceedance)},
               {"method", method}};

@@ -4,18 +4,28 @@
 #ifndef ASSAY_STORAGE_REPORT_PUBLISHED_TAIL_H_
 #define ASSAY_STORAGE_REPORT_PUBLISHED_TAIL_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "storage/base/json.h"
 
 namespace assay {
 
-// `tails`: kld_tail members whose counts are sound (RecomputePublishedReport accepted them), at
-// least one. `source` and `method` are the receipt's prose. NOT_COMPARABLE when edges differ.
-absl::StatusOr<Json> CumulativeTailJson(const std::vector<const Json*>& tails,
-                                        const std::string& source, const std::string& method);
+// Histograms of several reports added up.
+struct SummedTail {
+  std::vector<double> edges;    // ascending, the last from 1 on
+  std::vector<int64_t> counts;  // edges + 1
+  double max = 0;               // nats
+  Json min;                     // null unless every report states its own
+  Json binning;                 // the first report's
+  int64_t shards = 0;
+};
+
+// The receipt's "tail": total, quantiles and exceedances of the sum, which counts at least one
+// position. `source` and `method` are the receipt's prose.
+Json CumulativeTailJson(const SummedTail& sum, const std::string& source,
+                        const std::string& method);
 
 }  // namespace assay
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 
+import rows_aggregate
 import rows_decode
 import rows_many
 import rows_pages
@@ -171,7 +172,7 @@ ROWS = [
      lambda b: memory(b.model_captures()["peak"], {})),
     ("replay-memory", "peak memory of a rank that replays SmolLM2 / 1.5 GiB", "<=", 1.0,
      lambda b: memory(b.replay_peak(), {})),
-] + rows_many.rows() + rows_decode.rows() + rows_pages.rows() + rows_verify.rows()
+] + rows_aggregate.rows() + rows_many.rows() + rows_decode.rows() + rows_pages.rows() + rows_verify.rows()
 
 
 def of(result, key):

@@ -66,29 +66,18 @@ class Source {
 absl::StatusOr<Json> Source::Pair(const Json& want) const {
   ASSAY_ASSIGN_OR_RETURN(const PublishedSide a, Side(want.at("a")));
   ASSAY_ASSIGN_OR_RETURN(const PublishedSide b, Side(want.at("b")));
-  return PairPublishedReports(a, b, want.at("bootstrap_difference").at("samples").get<uint32_t>());
+  PublishedPairOptions options;
+  options.samples = want.at("bootstrap_difference").at("samples").get<uint32_t>();
+  return PairPublishedReports(a, b, options);
 }
 
 absl::StatusOr<Json> Source::Aggregate(const Json& want, const std::string& name) const {
-  AggregateOptions options;
+  ASSAY_ASSIGN_OR_RETURN(AggregateOptions options, AggregateOptionsOf(want, name));
   Suite parent;
-  const Json& suite = want.at("suite");
-  if (!suite.at("parent").is_null()) {
-    options.parent_path = suite.at("parent").at("path").get<std::string>();
+  if (!options.parent_path.empty()) {
     ASSAY_ASSIGN_OR_RETURN(parent, ReadSuite(JoinPath(folder_.dir, options.parent_path)));
     options.parent = &parent;
   }
-  options.shard_size = suite.at("shard_size").get<int64_t>();
-  if (!suite.at("requested_shards").is_null()) {
-    options.shards = suite.at("requested_shards").get<std::vector<int64_t>>();
-  }
-  options.samples = want.at("bootstrap_config").at("samples").get<uint32_t>();
-  options.seed = want.at("bootstrap_config").at("seed").get<uint64_t>();
-  options.tolerance = want.at("consistency").at("tolerance").get<double>();
-  options.candidate = want.at("candidate").get<std::string>();
-  if (!want.at("label").is_null()) options.label = want.at("label").get<std::string>();
-  options.tool = want.at("tool").get<std::string>();
-  options.generated_unix = want.at("generated_unix").get<int64_t>();
   std::vector<PublishedInput> inputs;
   for (const auto& [path, digest] : want.at("inputs").items()) {
     ASSAY_ASSIGN_OR_RETURN(PublishedInput input, Input(path));

@@ -1,0 +1,55 @@
+// Exactly rounded sums of many small selections from one list of doubles, such as a bootstrap's
+// resamples: what ExactSum gives, by integer additions.
+//
+// Every value is held as an integer multiple of one power of two, so adding is three machine
+// additions and nothing is rounded before the end. Lists whose values lie too far apart for that
+// are summed by ExactSum instead; the answer is the same.
+
+#ifndef ASSAY_STORAGE_REPORT_FIXED_SUM_H_
+#define ASSAY_STORAGE_REPORT_FIXED_SUM_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace assay {
+
+class FixedSums {
+ public:
+  // `values` are finite. At most 2^32 - 1 of them are added between two Start calls.
+  explicit FixedSums(std::span<const double> values);
+
+  void Start();
+  void Add(size_t index) {  // values[index]
+    if (!fixed_) return chosen_.push_back(index);
+    const Limbs& value = limbs_[index];
+    unsigned carry = 0;
+    for (size_t i = 0; i < kLimbs; ++i) {
+      const auto wide =
+          static_cast<unsigned __int128>(total_[i]) + value[i] + carry;  // two's complement
+      total_[i] = static_cast<uint64_t>(wide);
+      carry = static_cast<unsigned>(wide >> 64);
+    }
+  }
+  // The sum of what was added since Start, rounded once, half to even.
+  double Result() const;
+
+  bool fixed() const { return fixed_; }  // for tests
+
+ private:
+  static constexpr size_t kLimbs = 3;
+  using Limbs = std::array<uint64_t, kLimbs>;
+
+  std::vector<double> values_;
+  std::vector<Limbs> limbs_;    // values_ / 2^exponent_
+  std::vector<size_t> chosen_;  // only when not fixed_
+  Limbs total_{};
+  int exponent_ = 0;
+  bool fixed_ = false;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_STORAGE_REPORT_FIXED_SUM_H_
