@@ -87,6 +87,7 @@ std::map<std::string, Setter> Setters(Flags* f) {
       {"worker-wait-ms", Int("worker-wait-ms", &core.worker_wait_ms, 0, 30 * kDay)},
       {"min-free-bytes", Int("min-free-bytes", &f->engine.min_free_bytes, 0, kBytes)},
       {"ballast-bytes", Int("ballast-bytes", &f->engine.ballast_bytes, 0, kBytes)},
+      {"max-store-bytes", Int("max-store-bytes", &f->engine.max_store_bytes, 0, kBytes)},
       {"max-blob-bytes", Int("max-blob-bytes", &f->engine.max_blob_bytes, 1, kBytes)},
   };
 }
@@ -142,6 +143,7 @@ std::string HelpText() {
 usage: assayd [--data DIR] [--listen ADDRESS ...] [flags]
        assayd token create|list|revoke ...   who may call (assayd token --help)
        assayd key list|rotate ...            the keys of the log (assayd key --help)
+       assayd fsck | backup | gc ...    look after a data folder; see assayd fsck --help
 
   --data DIR             data folder ($ASSAY_DATA, else the XDG data folder)
   --listen ADDRESS       unix:/path or HOST:PORT, may be repeated (127.0.0.1:7070)
@@ -169,6 +171,7 @@ usage: assayd [--data DIR] [--listen ADDRESS ...] [flags]
   --worker-wait-ms N     wait for a worker that may do the work (600000)
   --min-free-bytes N     refuse new work below this much free space (536870912)
   --ballast-bytes N      space kept in reserve in DIR/ballast (67108864)
+  --max-store-bytes N    bytes of all blobs together beyond which uploads are refused (0: no limit)
   --max-blob-bytes N     largest blob (68719476736)
   --max-calls-per-peer N    calls of one token, or address, at a time (384)
   --max-uploads N           uploads at a time (128)

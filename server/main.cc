@@ -8,14 +8,21 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <memory>
+#include <mutex>
 #include <set>
+#include <string>
 #include <string_view>
+#include <thread>
+#include <vector>
 
 #include "server/commands.h"
 #include "server/engine/engine.h"
 #include "server/flags.h"
+#include "server/maintain/commands.h"
 #include "server/obs/metrics.h"
 #include "server/rpc/listener_probe.h"
 #include "server/rpc/server.h"
@@ -40,6 +47,7 @@ int ExitCodeOf(const absl::Status& status) {
 }
 
 constexpr int kProbeEveryMs = 5'000;
+constexpr int kHealthEveryMs = 500;
 constexpr int64_t kProbeAnswerMs = 10'000;  // a busy machine's server takes its time
 constexpr int kProbesMax = 3;
 
@@ -71,6 +79,40 @@ absl::StatusOr<std::string> WaitForEnd(int signal_fd, int parent_fd, const std::
   }
 }
 
+// Says NOT_SERVING while the disk is nearly full, and SERVING again by itself.
+class HealthWatch {
+ public:
+  HealthWatch(const Engine* engine, rpc::Server* server)
+      : engine_(engine), server_(server), thread_([this] { Loop(); }) {}
+  ~HealthWatch() {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      stop_ = true;
+    }
+    cv_.notify_all();
+    thread_.join();
+    server_->SetServing(false);
+  }
+  HealthWatch(const HealthWatch&) = delete;
+  HealthWatch& operator=(const HealthWatch&) = delete;
+
+ private:
+  void Loop() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!stop_) {
+      server_->SetServing(!engine_->disk_low());
+      cv_.wait_for(lock, std::chrono::milliseconds(kHealthEveryMs), [this] { return stop_; });
+    }
+  }
+
+  const Engine* engine_;
+  rpc::Server* server_;
+  std::mutex mutex_;
+  std::condition_variable cv_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
 absl::Status Serve(const Flags& flags, int signal_fd) {
   if (::geteuid() == 0) {
     LogJson("warn",
@@ -78,12 +120,15 @@ absl::Status Serve(const Flags& flags, int signal_fd) {
             "(deploy/systemd/assayd.service does)");
   }
   ASSAY_ASSIGN_OR_RETURN(const auto engine, Engine::Open(flags.engine));
+  ASSAY_ASSIGN_OR_RETURN(
+      const auto control,
+      ControlServer::Start(flags.engine.data_dir, MaintenanceHandler(engine.get())));
   ASSAY_ASSIGN_OR_RETURN(const auto server, rpc::Server::Start(engine.get(), flags.server));
   std::unique_ptr<MetricsServer> metrics;
   if (!flags.metrics.empty()) {
     ASSAY_ASSIGN_OR_RETURN(metrics, MetricsServer::Start(engine.get(), flags.metrics));
   }
-  server->SetServing(true);
+  auto health = std::make_unique<HealthWatch>(engine.get(), server.get());
   std::string lines;
   for (const std::string& address : server->addresses()) lines.append(address).append("\n");
   if (!flags.ready_file.empty()) ASSAY_RETURN_IF_ERROR(WriteFileAtomic(flags.ready_file, lines));
@@ -98,7 +143,7 @@ absl::Status Serve(const Flags& flags, int signal_fd) {
                          WaitForEnd(signal_fd, flags.parent_fd, server->addresses().front(),
                                     !flags.server.tls.files.empty()));
   LogJson("info", "stopping", {{"why", why}});
-  server->SetServing(false);
+  health.reset();
   engine->BeginDrain();
   server->Shutdown(flags.drain_ms);
   engine->Stop();
@@ -109,6 +154,8 @@ absl::Status Serve(const Flags& flags, int signal_fd) {
 int Main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "token") return TokenCommand(argc - 1, argv + 1);
   if (argc > 1 && std::string_view(argv[1]) == "key") return KeyCommand(argc - 1, argv + 1);
+  const std::vector<std::string> args(argv + 1, argv + argc);
+  if (const auto code = RunMaintenance(args, DefaultDataDir())) return *code;
   const auto flags = ParseFlags(argc, argv);
   if (!flags.ok()) {
     std::fprintf(stderr, "assayd: error [%s]: %s\n", ReasonOf(flags.status()).c_str(),
@@ -133,7 +180,12 @@ int Main(int argc, char** argv) {
   const int signal_fd = ::signalfd(-1, &set, SFD_CLOEXEC);
   const absl::Status status = Serve(*flags, signal_fd);
   if (status.ok()) return 0;
-  LogJson("fatal", MessageOf(status), {{"reason", ReasonOf(status)}});
+  std::string help;
+  if (ReasonOf(status) == "STORE_DAMAGED") {
+    help = ". assayd fsck --data " + flags->engine.data_dir +
+           " names everything that is damaged and what can be repaired from the rest";
+  }
+  LogJson("fatal", MessageOf(status) + help, {{"reason", ReasonOf(status)}});
   return ExitCodeOf(status);
 }
 

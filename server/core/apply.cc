@@ -47,6 +47,8 @@ struct Dispatcher {
   void operator()(const SealFailed& c) { out.status = core::DoSealFailed(t, c); }
   void operator()(const DocumentFailed& c) { core::DoDocumentFailed(t, c); }
   void operator()(const DropCaptures& c) { core::DoDropCaptures(t, c); }
+  void operator()(const ForgetBlobs& c) { core::ForgetBlobs(t, c.blobs); }
+  void operator()(const ExpireRuns& c) { core::DoExpireRuns(t, c); }
   void operator()(const Start& c) { core::DoStart(t, c); }
 };
 
@@ -57,6 +59,7 @@ Outcome Apply(State& state, const Command& command, const Now& now) {
   Txn t(state, now);
   std::visit(Dispatcher{t, command, out}, command.body);
   out.rows = t.Finish();
+  out.removed = std::move(t.removed);
   out.effects = std::move(t.effects);
   return out;
 }

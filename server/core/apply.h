@@ -40,6 +40,18 @@ struct DropCaptures {
   bool sealed = false;
 };
 
+// Blobs that are gone or whose bytes have changed: what they held counts as never made.
+struct ForgetBlobs {
+  std::vector<std::string> blobs;
+};
+
+// Removes what ExpiredRuns still gives for `before_ms` of `runs`. `events`: keys of their events.
+struct ExpireRuns {
+  int64_t before_ms = 0;
+  std::vector<std::string> runs;
+  std::vector<EventRow> events;
+};
+
 struct LeaseProgress {
   std::string lease;
   int64_t done = 0, total = 0;
@@ -98,13 +110,15 @@ struct DocumentFailed {
 };
 // First command of a process: leases of earlier epochs are void. Answer: nothing.
 struct Start {
-  std::string store_id;  // used when the store is new
+  std::string store_id;     // used when the store is new
+  uint64_t epoch_step = 1;  // more after a backup was restored: epochs given out since it was taken
+                            // must not come again
 };
 
 struct Command {
   std::string principal;  // who asks: "local", a token's name, "coordinator"
   std::variant<CreateRun, CancelRun, AddResources, Synchronize, Tick, SealDone, SealFailed,
-               DocumentFailed, Start, DropCaptures>
+               DocumentFailed, Start, DropCaptures, ForgetBlobs, ExpireRuns>
       body;
 };
 
@@ -137,7 +151,7 @@ struct RunAnswer {
 struct Outcome {
   absl::Status status;  // a refused command changes nothing
   std::variant<std::monostate, SyncAnswer, RunAnswer> answer;
-  std::vector<Row> rows;
+  std::vector<Row> rows, removed;
   Effects effects;
 };
 
@@ -162,6 +176,16 @@ struct UnusedCapture {
 };
 std::vector<UnusedCapture> UnusedCaptures(const State& state, const std::vector<std::string>& among,
                                           bool sealed);
+// Runs that ended before `before_ms`. One without a sealed candidate goes as a whole; of the others
+// only the units go (their results lie in the sealed documents), the run stays. By id.
+struct ExpiredRun {
+  std::string id;
+  bool whole = false;
+  std::vector<uint64_t> units;
+};
+std::vector<ExpiredRun> ExpiredRuns(const State& state, int64_t before_ms);
+// Key of the row that remembers a run's request id.
+std::string RequestKey(const RunRow& run);
 std::string CaptureId(std::string_view model, std::string_view suite, std::string_view cut_point,
                       std::string_view identity_json);
 std::string_view RunStateName(RunState state);

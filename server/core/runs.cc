@@ -289,7 +289,7 @@ absl::StatusOr<RunAnswer> DoCreateRun(Txn& t, const std::string& principal,
   run.principal = principal;
   if (run.numeric_policy.empty()) run.numeric_policy = "exact";
   if (run.filter.empty()) run.filter = "all";
-  const std::string key = Sha256Hex("CreateRun\n" + principal + "\n" + run.request_id);
+  const std::string key = RequestKey(run);
   if (const auto seen = t.s.requests.find(key); seen != t.s.requests.end()) {
     if (seen->second.spec_sha256 != run.spec_sha256) {
       const auto earlier = t.s.runs.find(seen->second.resource);

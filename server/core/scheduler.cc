@@ -260,7 +260,7 @@ void DoTick(Txn& t, const Tick& c) {
 
 void DoStart(Txn& t, const Start& c) {
   if (t.s.meta.store_id.empty()) t.s.meta.store_id = c.store_id;
-  t.s.epoch = ++t.s.meta.epoch;
+  t.s.epoch = t.s.meta.epoch += c.epoch_step;
   t.ChangeMeta();
   std::vector<UnitRow> leased;
   for (const auto& [id, unit] : t.s.units) {

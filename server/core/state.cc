@@ -148,6 +148,24 @@ struct Absorber {
 
 }  // namespace
 
+void State::Forget(const Row& row) {
+  if (const auto* run = std::get_if<RunRow>(&row)) {
+    runs.erase(run->id);
+    run_order.erase(run->serial);
+    active_runs.erase(run->id);
+    run_stuck_since.erase(run->id);
+    units_of_run.erase(run->id);
+  } else if (const auto* unit = std::get_if<UnitRow>(&row)) {
+    units.erase(unit->id);
+    ready_units.erase(unit->id);
+    stuck_since.erase(unit->id);
+    if (const auto it = units_of_run.find(unit->run); it != units_of_run.end())
+      it->second.erase(unit->id);
+  } else if (const auto* request = std::get_if<RequestIdRow>(&row)) {
+    requests.erase(request->key);
+  }
+}
+
 void State::Absorb(const Row& row) { std::visit(Absorber{*this}, row); }
 
 void Txn::Event(RunRow* run, EventKind kind, std::string reason, std::string message) {

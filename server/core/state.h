@@ -127,6 +127,8 @@ struct State {
 
   // Puts a committed row in place; used by Txn and when loading.
   void Absorb(const Row& row);
+  // Takes a removed row out.
+  void Forget(const Row& row);
 };
 
 // What the shell does after the mutations are durable.
@@ -147,6 +149,11 @@ class Txn {
     s.Absorb(row);
     rows.emplace_back(row);
   }
+  // The row goes; `row` needs its key only, but a run its request id and a unit its run.
+  void Remove(const Row& row) {
+    s.Forget(row);
+    removed.push_back(row);
+  }
   uint64_t NextSerial() {
     meta_changed_ = true;
     return s.meta.next_serial++;
@@ -160,7 +167,7 @@ class Txn {
 
   State& s;
   const Now now;
-  std::vector<Row> rows;
+  std::vector<Row> rows, removed;
   Effects effects;
 
  private:

@@ -78,6 +78,9 @@ void ForgetBlobs(Txn& t, const std::vector<std::string>& sha256s);
 // prune.cc
 void DoDropCaptures(Txn& t, const DropCaptures& command);
 
+// expire.cc
+void DoExpireRuns(Txn& t, const ExpireRuns& command);
+
 // backend.cc: compares the backend of a replay result with the run's, and settles or moves the
 // latter. BACKEND_DIFFERS: the unit must be done again with the run's.
 absl::Status SettleBackend(Txn& t, const UnitRow& unit, const Json& result);

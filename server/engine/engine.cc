@@ -10,6 +10,8 @@
 #include "openssl/rand.h"
 #include "server/core/unit_document.h"
 #include "server/engine/batch.h"
+#include "server/engine/consistency.h"
+#include "server/engine/restore.h"
 #include "server/engine/sealer.h"
 #include "server/engine/store_keys.h"
 #include "server/engine/suite_cache.h"
@@ -18,7 +20,6 @@
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
-#include "storage/blob/file_blob_store.h"
 
 namespace assay {
 namespace {
@@ -75,6 +76,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(EngineOptions options) {
   FileBlobStoreOptions blobs;
   blobs.dir = JoinPath(o.data_dir, "blobs");
   blobs.max_blob_bytes = o.max_blob_bytes;
+  blobs.max_stored_bytes = o.max_store_bytes;
   blobs.guard = engine->guard_.get();
   ASSAY_ASSIGN_OR_RETURN(engine->blobs_, FileBlobStore::Open(blobs));
   engine->suites_ =
@@ -86,20 +88,26 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(EngineOptions options) {
 }
 
 absl::Status Engine::Load() {
-  state_.options = options_.core;
-  ASSAY_RETURN_IF_ERROR(catalogue_->LoadAll([this](Row row) { state_.Absorb(row); }));
-  for (const auto& [id, report] : state_.reports) {
-    if (!blobs_->Has(id) || !blobs_->Has(report.execution_sha256)) {
-      return DataLossError("STORE_DAMAGED",
-                           options_.data_dir + ": reports/" + id +
-                               " is sealed but its blobs are gone; restore the data folder from a "
-                               "backup");
-    }
+  {
+    StoredRows stored;
+    ASSAY_RETURN_IF_ERROR(catalogue_->LoadAll([&](const Row& row) { stored.Absorb(row); }));
+    ASSAY_RETURN_IF_ERROR(RefusalOf(CheckRows(stored), options_.data_dir));
+    ASSAY_RETURN_IF_ERROR(RefusalOf(CheckSealed(stored.state, *blobs_), options_.data_dir));
+    state_ = std::move(stored.state);
   }
+  state_.options = options_.core;
   ASSAY_ASSIGN_OR_RETURN(keys_,
                          OpenStoreKeys(options_.data_dir, options_.signer, state_, now().unix_ms));
-  const Outcome outcome = Execute({"coordinator", Start{RandomHex()}});
-  return outcome.status;
+  ASSAY_ASSIGN_OR_RETURN(const bool restored, IsRestored(options_.data_dir));
+  const Outcome outcome =
+      Execute({"coordinator", Start{RandomHex(), restored ? kRestoredEpochs : 1}});
+  ASSAY_RETURN_IF_ERROR(outcome.status);
+  if (restored) ASSAY_RETURN_IF_ERROR(EndRestore(options_.data_dir));
+  const std::vector<std::string> missing = MissingInputs(state_, *blobs_);
+  if (missing.empty()) return absl::OkStatus();
+  LogJson("warn", "blobs of captures or heads are gone; what they held counts as never made",
+          {{"blobs", missing.size()}, {"first", missing.front()}});
+  return Execute({"coordinator", ForgetBlobs{missing}}).status;
 }
 
 absl::Status Engine::Gate(const Command& command) const {
@@ -209,6 +217,7 @@ void Engine::VetResults(Synchronize* command) {
 
 absl::StatusOr<std::vector<UnusedCapture>> Engine::DropUnused(
     const std::string& principal, const std::vector<std::string>& captures, bool sealed) {
+  const std::lock_guard<std::mutex> one_at_a_time(maintenance_);
   std::set<std::string> blobs;
   std::vector<UnusedCapture> unused = Read([&](const State& s) {
     std::vector<UnusedCapture> found = UnusedCaptures(s, captures, sealed);
@@ -337,10 +346,7 @@ absl::StatusOr<SuiteRow> Engine::AddSuite(const std::string& principal,
 
 SealStats Engine::seal_stats() const { return sealer_->stats(); }
 
-uint64_t Engine::blob_bytes_written() const {
-  const auto* files = dynamic_cast<const FileBlobStore*>(blobs_.get());
-  return files == nullptr ? 0 : files->written_bytes();
-}
+uint64_t Engine::blob_bytes_written() const { return blobs_->written_bytes(); }
 
 void Engine::TickLoop() {
   while (!stopping_) {

@@ -24,8 +24,8 @@
 #include "server/core/apply.h"
 #include "storage/base/clock.h"
 #include "storage/base/json.h"
-#include "storage/blob/blob_store.h"
 #include "storage/blob/disk_guard.h"
+#include "storage/blob/file_blob_store.h"
 #include "storage/db/catalogue.h"
 #include "storage/format/suite.h"
 #include "storage/seal/command_signer.h"
@@ -44,6 +44,7 @@ struct EngineOptions {
   uint64_t min_free_bytes = uint64_t{512} << 20;
   uint64_t ballast_bytes = uint64_t{64} << 20;
   uint64_t max_blob_bytes = uint64_t{64} << 30;
+  uint64_t max_store_bytes = 0;  // of all blobs; 0: no limit
   int64_t tick_ms = 500;
   CommandSignerOptions signer;  // program empty: the key in data_dir signs
   Clock* clock = nullptr;       // null: the real one
@@ -109,7 +110,10 @@ class Engine {
                                                         const std::vector<std::string>& captures,
                                                         bool sealed);
 
-  BlobStore& blobs() { return *blobs_; }
+  // Held by whoever removes blobs or copies the store, one at a time.
+  std::mutex& maintenance() { return maintenance_; }
+
+  FileBlobStore& blobs() { return *blobs_; }
   const Catalogue& catalogue() const { return *catalogue_; }
   const Signer& signer() const { return *keys_.signer; }
   const KeyList& keys() const { return keys_.list; }
@@ -145,7 +149,7 @@ class Engine {
 
   EngineOptions options_;
   std::unique_ptr<DiskGuard> guard_;
-  std::unique_ptr<BlobStore> blobs_;
+  std::unique_ptr<FileBlobStore> blobs_;
   std::unique_ptr<Catalogue> catalogue_;
   OpenKeys keys_;
   std::unique_ptr<SuiteCache> suites_;
@@ -154,6 +158,7 @@ class Engine {
   mutable std::shared_mutex state_mutex_;
   State state_;
 
+  std::mutex maintenance_;
   std::mutex queue_mutex_;
   std::condition_variable queue_cv_;
   std::deque<Pending*> queue_;

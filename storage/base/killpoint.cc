@@ -1,5 +1,6 @@
 #include "storage/base/killpoint.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -29,7 +30,15 @@ void AssayKillPoint(const char* name) {
   static const Armed armed;
   if (armed.name.empty() || armed.name != name) return;
   static std::atomic<long> passed{0};
-  if (++passed == armed.countdown) kill(getpid(), SIGKILL);
+  if (++passed != armed.countdown) return;
+  if (const char* mark = getenv("ASSAY_KILLPOINT_MARK"); mark != nullptr) {
+    const int fd = open(mark, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) return;
+    close(fd);
+  }
+  const char* signal_name = getenv("ASSAY_KILLPOINT_SIGNAL");
+  const bool stop = signal_name != nullptr && strcmp(signal_name, "STOP") == 0;
+  kill(getpid(), stop ? SIGSTOP : SIGKILL);
 }
 
 }  // namespace assay

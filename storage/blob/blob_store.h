@@ -8,6 +8,7 @@
 #define ASSAY_STORAGE_BLOB_BLOB_STORE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -45,6 +46,12 @@ struct BlobWriteStatus {
   bool complete = false;
 };
 
+struct BlobInfo {
+  std::string sha256;
+  uint64_t bytes = 0;
+  int64_t touched_ms = 0;  // when it was written, or last found by somebody who would send it
+};
+
 // Blobs up to this size are digested again when somebody is about to leave them as they are.
 inline constexpr uint64_t kBlobRecheckBytes = uint64_t{4} << 20;
 
@@ -58,7 +65,7 @@ class BlobStore {
   virtual bool HasIntact(const std::string& sha256) const = 0;
   // BLOB_MISSING.
   virtual absl::StatusOr<uint64_t> Size(const std::string& sha256) const = 0;
-  // BLOB_TOO_LARGE, BLOB_BUSY (another writer of the same blob is alive), DISK_LOW.
+  // BLOB_TOO_LARGE, BLOB_BUSY (another writer of the same blob is alive), DISK_LOW, QUOTA_EXCEEDED.
   virtual absl::StatusOr<std::unique_ptr<BlobWriter>> Write(const std::string& sha256,
                                                             uint64_t size) = 0;
   virtual absl::StatusOr<BlobWriteStatus> WriteStatus(const std::string& sha256) const = 0;
@@ -73,6 +80,10 @@ class BlobStore {
   virtual absl::StatusOr<bool> DropDamaged(const std::string& sha256) = 0;
   // Removes a blob that no row names any more; OK when it is not there.
   virtual absl::Status Remove(const std::string& sha256) = 0;
+  // Calls `sink` for every blob, in order of names, until it gives an error.
+  virtual absl::Status List(const std::function<absl::Status(const BlobInfo&)>& sink) const = 0;
+  // Sets a blob aside, where nobody finds it but a person; its name can be written anew.
+  virtual absl::Status Quarantine(const std::string& sha256) = 0;
 };
 
 // Stores `bytes`; returns their digest. OK when they are there already.

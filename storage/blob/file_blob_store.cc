@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 #include <vector>
 
@@ -179,6 +178,7 @@ class FileBlobStore::Writer : public BlobWriter {
     AssayKillPoint("blob:published");
     complete_ = true;
     store_->written_bytes_ += size_;
+    store_->stored_bytes_ += size_;
     return absl::OkStatus();
   }
 
@@ -199,7 +199,15 @@ absl::StatusOr<std::unique_ptr<FileBlobStore>> FileBlobStore::Open(
   ASSAY_RETURN_IF_ERROR(SyncDirectory(options.dir));
   std::unique_ptr<FileBlobStore> store(new FileBlobStore(options));
   store->DropAbandoned();
+  ASSAY_RETURN_IF_ERROR(store->List([&](const BlobInfo& info) {
+    store->stored_bytes_ += info.bytes;
+    return absl::OkStatus();
+  }));
   return store;
+}
+
+std::unique_ptr<FileBlobStore> FileBlobStore::Existing(const FileBlobStoreOptions& options) {
+  return std::unique_ptr<FileBlobStore>(new FileBlobStore(options));
 }
 
 void FileBlobStore::DropAbandoned() {
@@ -207,18 +215,34 @@ void FileBlobStore::DropAbandoned() {
   const int64_t now_ms = Clock::Real()->MonotonicMillis();
   if (now_ms < sweep_ms_) return;
   sweep_ms_ = now_ms + kSweepEveryMs;
+  // A store without its folder says so at the next upload.
+  (void)PartialsLocked(options_.abandoned_ms, /*drop=*/true);
+}
+
+absl::StatusOr<FileBlobStore::Partials> FileBlobStore::AbandonedPartials(int64_t idle_ms,
+                                                                         bool drop) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return PartialsLocked(idle_ms, drop);
+}
+
+absl::StatusOr<FileBlobStore::Partials> FileBlobStore::PartialsLocked(int64_t idle_ms,
+                                                                      bool drop) const {
   const std::string folder = JoinPath(options_.dir, "partial");
-  const auto names = ListDirectory(folder);
-  if (!names.ok()) return;  // a store without its folder says so at the next upload
-  const int64_t oldest_s = (Clock::Real()->UnixMillis() - options_.abandoned_ms) / 1000;
-  for (const std::string& name : *names) {
+  ASSAY_ASSIGN_OR_RETURN(const auto names, ListDirectory(folder));
+  const int64_t newest_s = (Clock::Real()->UnixMillis() - idle_ms) / 1000;
+  Partials found;
+  for (const std::string& name : names) {
     const std::string path = JoinPath(folder, name);
     struct stat st {};
-    if (IsSha256Hex(name) && writing_.count(name) == 0 && ::lstat(path.c_str(), &st) == 0 &&
-        st.st_mtim.tv_sec < oldest_s) {
-      ::unlink(path.c_str());
+    if (!IsSha256Hex(name) || writing_.count(name) != 0 || ::lstat(path.c_str(), &st) != 0 ||
+        st.st_mtim.tv_sec >= newest_s) {
+      continue;
     }
+    ++found.files;
+    found.bytes += static_cast<uint64_t>(st.st_size);
+    if (drop) ::unlink(path.c_str());
   }
+  return found;
 }
 
 std::string FileBlobStore::FinalPath(const std::string& sha256) const {
@@ -239,7 +263,14 @@ bool FileBlobStore::Has(const std::string& sha256) const {
 bool FileBlobStore::HasIntact(const std::string& sha256) const {
   if (!Has(sha256)) return false;
   const auto size = FileSize(FinalPath(sha256));
-  return size.ok() && (*size > kBlobRecheckBytes || Verify(sha256).ok());
+  const bool intact = size.ok() && (*size > kBlobRecheckBytes || Verify(sha256).ok());
+  if (intact) Touch(FinalPath(sha256));
+  return intact;
+}
+
+// Whoever has just been told that a blob is here will name it soon: collection must not take it.
+void FileBlobStore::Touch(const std::string& path) const {
+  ::utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
 }
 
 absl::StatusOr<uint64_t> FileBlobStore::Size(const std::string& sha256) const {
@@ -274,6 +305,7 @@ absl::StatusOr<std::unique_ptr<BlobWriter>> FileBlobStore::Write(const std::stri
     writer->AlreadyComplete();
     return writer;
   }
+  ASSAY_RETURN_IF_ERROR(CheckQuota(size));
   if (options_.guard != nullptr) ASSAY_RETURN_IF_ERROR(options_.guard->CheckRoom(size));
   ASSAY_RETURN_IF_ERROR(writer->Start());
   return writer;
@@ -327,11 +359,70 @@ absl::StatusOr<bool> FileBlobStore::DropDamaged(const std::string& sha256) {
   return true;
 }
 
+absl::Status FileBlobStore::CheckQuota(uint64_t bytes) const {
+  const uint64_t limit = options_.max_stored_bytes, stored = stored_bytes_;
+  if (limit == 0 || (stored <= limit && bytes <= limit - stored)) return absl::OkStatus();
+  return ExhaustedError("QUOTA_EXCEEDED",
+                        std::to_string(stored) + " bytes are stored, " + std::to_string(bytes) +
+                            " more are wanted and " + std::to_string(limit) +
+                            " are allowed; drop captures (assay captures prune --apply), run "
+                            "assayd gc, or raise --max-store-bytes");
+}
+
 absl::Status FileBlobStore::Remove(const std::string& sha256) {
   ASSAY_RETURN_IF_ERROR(CheckName(sha256));
-  std::error_code error;
-  std::filesystem::remove(FinalPath(sha256), error);
-  return error ? ErrnoError(error.value(), FinalPath(sha256)) : absl::OkStatus();
+  const std::string path = FinalPath(sha256);
+  const auto size = FileSize(path);
+  if (!size.ok()) return absl::OkStatus();
+  if (::unlink(path.c_str()) != 0)
+    return errno == ENOENT ? absl::OkStatus() : ErrnoError(errno, "removing " + path);
+  stored_bytes_ -= *size;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> FileBlobStore::RemoveIfOld(const std::string& sha256,
+                                                int64_t touched_before_ms) {
+  ASSAY_RETURN_IF_ERROR(CheckName(sha256));
+  struct stat st {};
+  if (::lstat(FinalPath(sha256).c_str(), &st) != 0) return false;
+  if (int64_t{st.st_mtim.tv_sec} * 1000 >= touched_before_ms) return false;
+  ASSAY_RETURN_IF_ERROR(Remove(sha256));
+  return true;
+}
+
+absl::Status FileBlobStore::List(const std::function<absl::Status(const BlobInfo&)>& sink) const {
+  ASSAY_ASSIGN_OR_RETURN(const auto first, ListDirectory(options_.dir));
+  for (const std::string& a : first) {
+    if (a.size() != 2) continue;
+    ASSAY_ASSIGN_OR_RETURN(const auto second, ListDirectory(JoinPath(options_.dir, a)));
+    for (const std::string& b : second) {
+      const std::string folder = options_.dir + "/" + a + "/" + b;
+      ASSAY_ASSIGN_OR_RETURN(const auto names, ListDirectory(folder));
+      for (const std::string& name : names) {
+        struct stat st {};
+        // One that has gone since, or lies where nobody looks for it, is none.
+        if (!IsSha256Hex(name) || FinalPath(name) != JoinPath(folder, name) ||
+            ::lstat(JoinPath(folder, name).c_str(), &st) != 0) {
+          continue;
+        }
+        ASSAY_RETURN_IF_ERROR(
+            sink({name, static_cast<uint64_t>(st.st_size), int64_t{st.st_mtim.tv_sec} * 1000}));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FileBlobStore::Quarantine(const std::string& sha256) {
+  ASSAY_RETURN_IF_ERROR(CheckName(sha256));
+  const std::string folder = JoinPath(options_.dir, "quarantine");
+  ASSAY_RETURN_IF_ERROR(EnsureDirectory(folder, 0750));
+  const std::string path = FinalPath(sha256), aside = JoinPath(folder, sha256);
+  const auto size = FileSize(path);
+  if (::rename(path.c_str(), aside.c_str()) != 0) return ErrnoError(errno, "setting aside " + path);
+  stored_bytes_ -= size.value_or(0);
+  ASSAY_RETURN_IF_ERROR(SyncDirectory(folder));
+  return SyncDirectory(DirName(path));
 }
 
 }  // namespace assay

@@ -158,6 +158,48 @@ TEST(FileBlobStore, BytesAndFoldersAreDurableBeforeTheName) {
 }
 
 // Runs PutBlob in a child that is killed at `point`, then looks at what a new process finds.
+TEST(FileBlobStore, AQuotaRefusesAndGoesOnWhenThereIsRoom) {
+  const std::string dir = TempDir();
+  ASSERT_TRUE(PutBlob(*OpenAt(dir), "12345").ok());
+  FileBlobStoreOptions options;
+  options.dir = dir;
+  options.max_stored_bytes = 10;
+  const auto store = FileBlobStore::Open(options).value();
+  EXPECT_EQ(store->stored_bytes(), 5u);
+  const std::string five = PutBlob(*store, "67890").value();
+  EXPECT_EQ(ReasonOf(PutBlob(*store, "x").status()), "QUOTA_EXCEEDED");
+  EXPECT_EQ(PutBlob(*store, "67890").value(), five) << "what is there needs no room";
+  ASSERT_TRUE(store->Remove(five).ok());
+  EXPECT_TRUE(store->Remove(five).ok());
+  EXPECT_EQ(store->stored_bytes(), 5u);
+  EXPECT_TRUE(PutBlob(*store, "abc").ok());
+}
+
+TEST(FileBlobStore, ListsWhatIsInItsPlaceAndSetsDamageAside) {
+  const std::string dir = TempDir();
+  const auto store = OpenAt(dir);
+  ASSERT_TRUE(PutBlob(*store, "abc").ok());
+  ASSERT_TRUE(PutBlob(*store, "other").ok());
+  ASSERT_TRUE(WriteFile(dir + "/ba/78/" + std::string(64, 'f'), "in another one's folder").ok());
+  std::vector<std::string> names;
+  const auto list = [&] {
+    names.clear();
+    EXPECT_TRUE(store
+                    ->List([&](const BlobInfo& info) {
+                      names.push_back(info.sha256);
+                      return absl::OkStatus();
+                    })
+                    .ok());
+    return names;
+  };
+  EXPECT_EQ(list().size(), 2u);
+  ASSERT_TRUE(store->Quarantine(kAbc).ok());
+  EXPECT_EQ(list().size(), 1u);
+  EXPECT_EQ(ReadFile(dir + "/quarantine/" + kAbc, 10).value(), "abc");
+  EXPECT_EQ(PutBlob(*store, "abc").value(), kAbc);
+  EXPECT_EQ(list().size(), 2u);
+}
+
 class BlobCrash : public testing::TestWithParam<const char*> {};
 
 TEST_P(BlobCrash, LeavesNoBlobOrTheWholeBlob) {

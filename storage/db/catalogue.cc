@@ -116,7 +116,8 @@ absl::Status Catalogue::Commit(const std::vector<Row>& rows, const std::vector<R
 }
 
 absl::Status Catalogue::LoadAll(const std::function<void(Row)>& sink) const {
-  for (const Family family : {Family::kMeta, Family::kResource, Family::kWork, Family::kRequest}) {
+  for (const Family family : {Family::kMeta, Family::kResource, Family::kWork, Family::kRequest,
+                              Family::kEvent, Family::kLog}) {
     ASSAY_RETURN_IF_ERROR(store_->Scan(
         TableOf(family), "", "",
         [&](std::string_view key, std::string_view value) -> absl::StatusOr<bool> {
@@ -130,7 +131,7 @@ absl::Status Catalogue::LoadAll(const std::function<void(Row)>& sink) const {
                                      ": a row lies under the key of another one; restore the "
                                      "data folder from a backup");
           }
-          if (!std::holds_alternative<EvidenceRow>(row)) sink(std::move(row));
+          sink(std::move(row));
           return true;
         }));
   }

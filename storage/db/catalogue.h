@@ -69,7 +69,7 @@ class Catalogue : public LogReader {
   // points "db:before_commit", "db:committed", "db:anchored".
   absl::Status Commit(const std::vector<Row>& rows, const std::vector<Row>& removed = {});
 
-  // Calls `sink` for every row but events, evidence and log nodes. Stops at the first error.
+  // Calls `sink` for every row. Stops at the first error.
   absl::Status LoadAll(const std::function<void(Row)>& sink) const;
 
   // Calls `sink` for the stored bytes of every row of every family. Stops at the first error.

@@ -249,6 +249,9 @@ struct MetaRow {
   uint64_t log_size = 0;
   std::string checkpoint;  // signed note of the log as it is
   std::string store_id;    // random, set when the store is made
+  // How many of the serials and revisions given out belong to rows that were removed: with the rows
+  // that are there they add up, so that a lost row is noticed.
+  uint64_t removed_serials = 0, removed_revisions = 0;
 };
 
 template <class R, class V>
@@ -501,6 +504,8 @@ void Fields(R& r, V&& v) {
   v(4, r.log_size);
   v(5, r.checkpoint);
   v(6, r.store_id);
+  v(7, r.removed_serials);
+  v(8, r.removed_revisions);
 }
 
 }  // namespace assay

@@ -20,9 +20,10 @@ storage/seal: storage/base storage/format storage/report
 server/core: storage/base storage/format storage/report storage/seal storage/db/row.h storage/db/rows.h
 server/engine: storage server/core
 server/auth: storage/base
+server/maintain: storage server/core server/engine
 server/obs: storage/base server/core server/engine
 server/rpc: storage server/auth server/core server/engine server/obs assay/v1
-server: storage server/auth server/core server/engine server/obs server/rpc assay/v1
+server: storage server/auth server/core server/engine server/maintain server/obs server/rpc assay/v1
 worker/collective: storage/base
 worker/replay: storage/base storage/format worker/collective
 worker/capture/weights: storage/base storage/format

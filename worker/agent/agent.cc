@@ -7,6 +7,7 @@
 #include "client/lib/channel.h"
 #include "fmt/format.h"
 #include "storage/base/build_info.h"
+#include "storage/base/killpoint.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "worker/agent/log.h"
@@ -260,8 +261,10 @@ absl::Status Agent::SynchronizeLoop() {
       request = BuildRequest();
     }
     const int64_t sent_ms = clock_->MonotonicMillis();
+    if (request.results_size() > 0) AssayKillPoint("agent:reporting");
     absl::StatusOr<v1::SynchronizeResponse> response = link_->Synchronize(request);
     if (response.ok()) {
+      if (request.results_size() > 0) AssayKillPoint("agent:reported");
       const bool idle = request.free_slots() > 0 && response->start_size() == 0;
       if (!connected) LogLine("info", "connected to the coordinator");
       connected = true;

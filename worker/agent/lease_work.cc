@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 #include "storage/base/files.h"
+#include "storage/base/killpoint.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "storage/base/utf8.h"
@@ -74,6 +75,7 @@ void SetError(const absl::Status& status, v1::UnitResult* result) {
 
 v1::UnitResult LeaseWorker::Execute(ActiveLease* lease) {
   LogLine("info", "unit started", lease->LogFields());
+  AssayKillPoint("agent:leased");
   const int64_t start_ms = clock_->MonotonicMillis();
   v1::UnitResult result;
   result.set_lease_id(lease->lease.lease_id());
@@ -99,10 +101,12 @@ absl::Status LeaseWorker::Work(ActiveLease* lease, const std::string& out_dir,
                          ResolveUnit(lease->lease.unit_json(), inputs_, go_on));
   if (local.fresh_ranks) ASSAY_RETURN_IF_ERROR(runner_->Restart());
   ASSAY_ASSIGN_OR_RETURN(const UnitOutcome outcome, RunUnit(lease, local.unit, out_dir));
+  AssayKillPoint("agent:computed");
   std::vector<OutputFile> files;
   ASSAY_ASSIGN_OR_RETURN(const Json exported, ExportResult(local.unit.value("kind", ""),
                                                            outcome.result, out_dir, &files));
   ASSAY_RETURN_IF_ERROR(Push(lease, files, result));
+  AssayKillPoint("agent:pushed");
   result->set_result_json(exported.dump(-1, ' ', false, Json::error_handler_t::replace));
   Json counters = Json::array();
   for (const RankCounters& rank : outcome.counters) {
