@@ -3,6 +3,8 @@
 #include <memory>
 
 #include "client/cli/commands.h"
+#include "client/cli/published_commands.h"
+#include "client/cli/published_files.h"
 #include "client/cli/session.h"
 #include "storage/base/files.h"
 #include "storage/base/json.h"
@@ -47,10 +49,17 @@ absl::StatusOr<std::string> FetchProof(const ReceiptVerify& options, const std::
 }
 
 absl::StatusOr<int> RunReceiptVerify(const ReceiptVerify& options, CliContext& context) {
-  if (options.proof.empty() == options.session.server.empty()) {
-    return InvalidError("BAD_USAGE",
-                        "give either --proof FILE or --server ADDRESS; assay verify "
-                        "checks a receipt without its log");
+  if (IsPublishedFile(options.path)) return VerifyPublished(options.path, context);
+  if (options.proof.empty() && options.session.server.empty()) {
+    if (!options.older.empty() || !options.save_proof.empty() || !options.save_checkpoint.empty()) {
+      return InvalidError("BAD_USAGE",
+                          "--older, --save-proof and --save-checkpoint need the log: give "
+                          "--server ADDRESS, or --proof FILE");
+    }
+    return VerifyPath(options.path, options.key, context);
+  }
+  if (!options.proof.empty() && !options.session.server.empty()) {
+    return InvalidError("BAD_USAGE", "give --proof FILE or --server ADDRESS, not both");
   }
   const std::string file =
       IsDirectory(options.path) ? JoinPath(options.path, kReceiptFile) : options.path;
@@ -85,12 +94,11 @@ void AddReceiptVerifyCommand(CLI::App& receipt, CliContext& context) {
   auto options = std::make_shared<ReceiptVerify>();
   CLI::App* command = AddCommand(
       receipt, context, "verify",
-      "Check a receipt as assay verify does, and that the log of now holds it: its inclusion "
-      "under\n"
-      "the newest signed checkpoint, and that the log of the receipt's own checkpoint, and of "
-      "every\n"
-      "one that you saved (--older), is the beginning of that log. From a running coordinator, or\n"
-      "offline from a proof that was saved. Exit codes as assay verify.",
+      "Check a receipt as assay verify does and, with --server or --proof, that the log of now\n"
+      "holds it: its inclusion under the newest signed checkpoint, and that the log of the\n"
+      "receipt's own checkpoint, and of every one that you saved (--older), is the beginning of\n"
+      "that log. A published receipt of another system is recognized by content and checked as\n"
+      "assay report verify does. Exit codes as assay verify.",
       "  assay receipt verify result/int4 --key lab.pub --server coordinator:7070 \\\n"
       "      --older log.checkpoint --save-checkpoint log.checkpoint --save-proof proof.json\n"
       "  assay receipt verify result/int4 --key lab.pub --proof proof.json --older "

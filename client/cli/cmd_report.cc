@@ -174,12 +174,12 @@ void AddReceiptCommand(CLI::App& app, CliContext& context) {
          "  assay receipt show receipts/1a2b... --server coordinator:7070\n"
          "  assay receipt show kld5-10M.json\n",
          ShowReceipt, command, "RECEIPT");
-  AddReceiptVerifyCommand(*receipt, context);
   CLI::App* fetch = AddOne(*receipt, context, "fetch", "Save receipt.json",
                            "  assay receipt fetch receipts/1a2b... --out receipt.json\n",
                            FetchOneReceipt, command, "RECEIPT");
   fetch->add_option("--out", command->out, "File to write")->required();
   AddReceiptVerifyCommand(*receipt, context);
+  AddReceiptRecomputeCommand(*receipt, context);
 }
 
 }  // namespace assay

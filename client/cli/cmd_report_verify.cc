@@ -19,7 +19,7 @@ namespace {
 
 struct VerifyCommand {
   std::vector<std::string> files, inputs;
-  std::string suite, out, key;
+  std::string suite, out;
   bool recompute = false;
 };
 
@@ -114,24 +114,6 @@ absl::StatusOr<int> RunVerify(const VerifyCommand& command, CliContext& context)
   return ok ? kExitSuccess : kExitVerificationFailed;
 }
 
-// A receipt of Assay's own goes to assay verify.
-absl::StatusOr<int> RunReceiptVerify(const VerifyCommand& command, CliContext& context) {
-  const std::string& file = command.files.front();
-  if (!IsPublishedFile(file)) return VerifyPath(file, command.key, context);
-  return RunVerify(command, context);
-}
-
-CLI::App* AddVerify(CLI::App& parent, CliContext& context, const std::string& noun) {
-  return AddCommand(
-      parent, context, "verify",
-      "Check published " + noun +
-          " of other systems (and their suite and capture manifests, audits,\n"
-          "dataset documents): recognized by content, everything that follows from the document "
-          "is\n"
-          "computed again, one line for each gate. Exit code 5 when a figure differs.",
-      "  assay " + noun.substr(0, noun.size() - 1) + " verify FILE.json\n");
-}
-
 void AddRecompute(CLI::App& parent, CliContext& context, const std::string& noun) {
   auto command = std::make_shared<VerifyCommand>();
   command->recompute = true;
@@ -156,7 +138,12 @@ void AddRecompute(CLI::App& parent, CliContext& context, const std::string& noun
 
 void AddReportVerifyCommand(CLI::App& report, CliContext& context) {
   auto command = std::make_shared<VerifyCommand>();
-  CLI::App* verify = AddVerify(report, context, "reports");
+  CLI::App* verify = AddCommand(
+      report, context, "verify",
+      "Check published reports of other systems (and their suite and capture manifests, audits,\n"
+      "dataset documents): recognized by content, everything that follows from the document is\n"
+      "computed again, one line for each gate. Exit code 5 when a figure differs.",
+      "  assay report verify FILE.json\n");
   verify->add_option("FILE", command->files, "Documents")->required();
   OnRun(verify, context, [command, &context] { return RunVerify(*command, context); });
 }
@@ -165,15 +152,14 @@ void AddReportRecomputeCommand(CLI::App& report, CliContext& context) {
   AddRecompute(report, context, "report");
 }
 
-void AddReceiptVerifyCommand(CLI::App& receipt, CliContext& context) {
-  auto command = std::make_shared<VerifyCommand>();
-  CLI::App* verify = AddVerify(receipt, context, "receipts");
-  verify->add_option("FILE", command->files, "A published receipt, or one of Assay's own")
-      ->required()
-      ->expected(1);
-  verify->add_option("--key", command->key, "For Assay's own: public key that you trust, PEM");
-  OnRun(verify, context, [command, &context] { return RunReceiptVerify(*command, context); });
+void AddReceiptRecomputeCommand(CLI::App& receipt, CliContext& context) {
   AddRecompute(receipt, context, "receipt");
+}
+
+absl::StatusOr<int> VerifyPublished(const std::string& file, CliContext& context) {
+  VerifyCommand command;
+  command.files = {file};
+  return RunVerify(command, context);
 }
 
 }  // namespace assay

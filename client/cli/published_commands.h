@@ -13,7 +13,10 @@ void AddReportAggregateCommand(CLI::App& report, CliContext& context);
 void AddReportExportCommand(CLI::App& report, CliContext& context);
 void AddReportJointCommand(CLI::App& report, CliContext& context);
 void AddReportRecomputeCommand(CLI::App& report, CliContext& context);
-void AddReceiptVerifyCommand(CLI::App& receipt, CliContext& context);  // and recompute
+void AddReceiptRecomputeCommand(CLI::App& receipt, CliContext& context);
+
+// assay report verify FILE: prints one line for each gate and returns the exit code.
+absl::StatusOr<int> VerifyPublished(const std::string& file, CliContext& context);
 
 // assay verify PATH --key KEY ("" = none): prints the verdict and returns the exit code.
 absl::StatusOr<int> VerifyPath(const std::string& path, const std::string& key,

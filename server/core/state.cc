@@ -146,21 +146,46 @@ struct Absorber {
   void operator()(const LogNodeRow&) {}
 };
 
+void ForgetRun(State& s, const RunRow& run) {
+  const auto it = s.runs.find(run.id);
+  if (it == s.runs.end()) return;
+  if (--s.runs_by_state[it->second.state] == 0) s.runs_by_state.erase(it->second.state);
+  Reindex(s, run.id, UsedBy(it->second), {});
+  s.waiting_runs.erase(run.serial);
+  s.run_order.erase(run.serial);
+  s.active_runs.erase(run.id);
+  s.unsettled_runs.erase(run.id);
+  s.run_stuck_since.erase(run.id);
+  s.unit_counts.erase(run.id);
+  s.units_of_run.erase(run.id);
+  s.runs.erase(it);
+}
+
+void Drop(std::map<std::string, std::set<uint64_t>>* index, const std::string& key, uint64_t id) {
+  if (const auto it = index->find(key); it != index->end()) it->second.erase(id);
+}
+
+void ForgetUnit(State& s, const UnitRow& unit) {
+  const auto it = s.units.find(unit.id);
+  if (it == s.units.end()) return;
+  --s.units_by_state[{it->second.kind, it->second.state}];
+  if (const auto counts = s.unit_counts.find(it->second.run); counts != s.unit_counts.end())
+    Count(&counts->second, it->second.state, -1);
+  s.ready_units.erase(unit.id);
+  s.ready.Erase(unit.id);
+  Drop(&s.units_of_run, it->second.run, unit.id);
+  Drop(&s.units_of_capture, it->second.capture, unit.id);
+  Drop(&s.units_of_model, it->second.model, unit.id);
+  s.units.erase(it);
+}
+
 }  // namespace
 
 void State::Forget(const Row& row) {
   if (const auto* run = std::get_if<RunRow>(&row)) {
-    runs.erase(run->id);
-    run_order.erase(run->serial);
-    active_runs.erase(run->id);
-    run_stuck_since.erase(run->id);
-    units_of_run.erase(run->id);
+    ForgetRun(*this, *run);
   } else if (const auto* unit = std::get_if<UnitRow>(&row)) {
-    units.erase(unit->id);
-    ready_units.erase(unit->id);
-    stuck_since.erase(unit->id);
-    if (const auto it = units_of_run.find(unit->run); it != units_of_run.end())
-      it->second.erase(unit->id);
+    ForgetUnit(*this, *unit);
   } else if (const auto* request = std::get_if<RequestIdRow>(&row)) {
     requests.erase(request->key);
   }

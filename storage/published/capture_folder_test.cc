@@ -88,7 +88,7 @@ TEST_F(CaptureFolderTest, PublishedFormsPass) {
   Write(Legacy());
   const PublishedExamination legacy = Examine();
   EXPECT_EQ(Failed(legacy), "");
-  EXPECT_NE(Find(legacy, "form")->detail.find("legacy-v3"), std::string::npos);
+  EXPECT_NE(Find(legacy, "form")->detail.find("legacy-capture"), std::string::npos);
   EXPECT_EQ(Find(legacy, "complete")->outcome, PublishedOutcome::kNotChecked);
   const auto folder = ReadCaptureFolder(dir_);
   ASSERT_TRUE(folder.ok()) << folder.status();
