@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "storage/base/digest.h"
+#include "storage/base/pairwise_sum.h"
 #include "storage/dataset/canonical.h"
 #include "storage/dataset/receipt_text.h"
 #include "storage/report/quantile.h"

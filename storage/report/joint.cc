@@ -7,6 +7,7 @@
 
 #include "storage/base/digest.h"
 #include "storage/base/macros.h"
+#include "storage/base/pairwise_sum.h"
 #include "storage/base/status.h"
 #include "storage/report/distributions.h"
 #include "storage/report/numpy_random.h"

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "storage/base/files.h"
+#include "storage/base/pairwise_sum.h"
 #include "storage/base/status.h"
 #include "storage/report/distributions.h"
 #include "storage/report/numpy_random.h"

@@ -39,10 +39,14 @@ PythonRandom::PythonRandom(uint64_t seed) {
 }
 
 void PythonRandom::Refill() {
-  for (int i = 0; i < kWords; ++i) {
-    const uint32_t y = (state_[i] & 0x80000000u) | (state_[(i + 1) % kWords] & 0x7fffffffu);
-    state_[i] = state_[(i + 397) % kWords] ^ (y >> 1) ^ ((y & 1u) ? 0x9908b0dfu : 0u);
-  }
+  constexpr int kShift = 397;
+  const auto twist = [this](int i, int next, int far) {
+    const uint32_t y = (state_[i] & 0x80000000u) | (state_[next] & 0x7fffffffu);
+    state_[i] = state_[far] ^ (y >> 1) ^ (0x9908b0dfu & -(y & 1u));
+  };
+  for (int i = 0; i < kWords - kShift; ++i) twist(i, i + 1, i + kShift);
+  for (int i = kWords - kShift; i < kWords - 1; ++i) twist(i, i + 1, i + kShift - kWords);
+  twist(kWords - 1, 0, kShift - 1);
   next_ = 0;
 }
 

@@ -24,10 +24,6 @@ double ExactSumOf(std::span<const double> values);
 // Exactly rounded sum, divided by the count once; 0 for nothing.
 double ExactMean(std::span<const double> values);
 
-// numpy's sum of a contiguous float64 array (pairwise): below 8 values one after the other, to 128
-// in eight strided sums, beyond that halves at a multiple of 8.
-double PairwiseSum(std::span<const double> values);
-
 // "S12": Neumaier's compensated sum, as CPython >= 3.12's sum() of floats. Depends on the order.
 class CompensatedSum {
  public:

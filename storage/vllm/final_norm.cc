@@ -11,6 +11,7 @@
 #include "storage/base/files.h"
 #include "storage/base/json_fields.h"
 #include "storage/base/macros.h"
+#include "storage/base/pairwise_sum.h"
 #include "storage/base/status.h"
 #include "storage/format/model_files.h"
 #include "storage/format/safetensors.h"
@@ -26,8 +27,6 @@ constexpr std::array<std::string_view, 9> kPlain = {"deepseek_v3", "llama", "mis
 constexpr std::array<std::string_view, 9> kPlusOne = {
     "gemma",       "gemma2",           "gemma3",       "gemma3_text", "qwen3_5",
     "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"};
-
-constexpr size_t kSumBlock = 128, kSumLanes = 8;
 
 template <size_t N>
 bool Contains(const std::array<std::string_view, N>& list, std::string_view name) {
@@ -114,28 +113,6 @@ bool IsFinalNormName(std::string_view name) {
     if (before.empty() || before.back() == '.') return true;
   }
   return false;
-}
-
-double PairwiseSum(std::span<const double> values) {
-  const size_t n = values.size();
-  if (n < kSumLanes) {
-    double sum = 0;
-    for (const double value : values) sum += value;
-    return sum;
-  }
-  if (n > kSumBlock) {
-    const size_t half = n / 2 - n / 2 % kSumLanes;
-    return PairwiseSum(values.first(half)) + PairwiseSum(values.subspan(half));
-  }
-  std::array<double, kSumLanes> r;
-  std::copy_n(values.begin(), kSumLanes, r.begin());
-  size_t i = kSumLanes;
-  for (; i < n - n % kSumLanes; i += kSumLanes) {
-    for (size_t lane = 0; lane < kSumLanes; ++lane) r[lane] += values[i + lane];
-  }
-  double sum = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
-  for (; i < n; ++i) sum += values[i];
-  return sum;
 }
 
 absl::Status FinalNorm::Apply(std::span<float> rows, uint64_t width) const {

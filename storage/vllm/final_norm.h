@@ -40,10 +40,6 @@ absl::StatusOr<FinalNorm> LoadFinalNorm(const std::string& folder);
 // not.
 bool IsFinalNormName(std::string_view name);
 
-// numpy's order of summing doubles (DOUBLE_pairwise_sum in
-// numpy/_core/src/umath/loops_utils.h.src).
-double PairwiseSum(std::span<const double> values);
-
 }  // namespace assay
 
 #endif  // ASSAY_STORAGE_VLLM_FINAL_NORM_H_

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "storage/base/pairwise_sum.h"
 #include "storage/base/status.h"
 #include "storage/vllm/vllm_test_util.h"
 

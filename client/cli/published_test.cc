@@ -1,0 +1,108 @@
+// report aggregate, recompute, show, pair and export over published documents; receipt verify.
+
+#include <stdlib.h>
+
+#include "client/cli/cli_test_util.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "storage/base/files.h"
+#include "storage/base/json.h"
+
+namespace assay {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Published : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    qf_ = std::string(std::getenv("ASSAY_SOURCE_DIR")) + "/tests/data/metric/qf";
+    std::string path = ::testing::TempDir() + "assay-published-XXXXXX";
+    ASSERT_NE(mkdtemp(path.data()), nullptr);
+    dir_ = path;
+  }
+  void TearDown() override { RemoveTree(dir_).IgnoreError(); }
+
+  std::string Report(const std::string& name) const { return qf_ + "/reports/" + name + ".json"; }
+  Outcome Assay(std::vector<std::string> words) const {
+    std::vector<const char*> args;
+    for (const std::string& word : words) args.push_back(word.c_str());
+    return Invoke(args);
+  }
+  std::string qf_, dir_;
+};
+
+TEST_F(Published, AggregateLikeAPublishedReceipt) {
+  const std::string out = dir_ + "/again.json";
+  const Outcome done =
+      Assay({"report", "aggregate", Report("shard-0001-a"), Report("shard-0000-a"), "--suite",
+             qf_ + "/suite", "--like", Report("cumulative-a"), "--out", out});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("14 contexts"));
+  EXPECT_THAT(done.out, HasSubstr("contamination_scan"));
+  Json got = *ReadJsonFile(out), want = *ReadJsonFile(Report("cumulative-a"));
+  // The reports have other names here.
+  for (Json* receipt : {&got, &want}) {
+    for (const char* key : {"inputs", "content_sha256"}) receipt->erase(key);
+    for (Json& shard : (*receipt)["shards"]) shard.erase("report");
+  }
+  EXPECT_EQ(got, want);
+}
+
+TEST_F(Published, AggregateSaysAllThatIsWrong) {
+  const Outcome done =
+      Assay({"report", "aggregate", Report("shard-0000-a"), Report("shard-0001-b"),
+             Report("shard-0000-a"), "--suite", qf_ + "/suite", "--shard-size", "7"});
+  EXPECT_EQ(done.code, 3);
+  EXPECT_THAT(done.err, HasSubstr("CANDIDATE_DIFFERS"));
+  EXPECT_THAT(done.err, HasSubstr("too"));
+  EXPECT_EQ(Assay({"report", "aggregate", Report("a"), "--shards", "0-"}).code, 2);
+}
+
+TEST_F(Published, RecomputeFromInputs) {
+  const std::string out = dir_ + "/again.json";
+  const Outcome done = Assay({"receipt", "recompute", Report("cumulative-a"), "--inputs",
+                              qf_ + "/reports", "--suite", qf_ + "/suite", "--out", out});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("pass recomputed"));
+  EXPECT_EQ(*ReadFile(out, 1 << 24), *ReadFile(Report("cumulative-a"), 1 << 24));
+  const Outcome alone = Assay({"report", "recompute", Report("paired-a-b"), "--json"});
+  EXPECT_EQ(alone.code, 0) << alone.err;
+  EXPECT_THAT(alone.out, HasSubstr("not_checked"));
+}
+
+TEST_F(Published, ShowVerifyAndPair) {
+  EXPECT_THAT(Assay({"report", "show", Report("a")}).out, HasSubstr("Mean KLD"));
+  EXPECT_THAT(Assay({"receipt", "show", Report("cumulative-a")}).out, HasSubstr("aggregate"));
+  EXPECT_EQ(Assay({"receipt", "verify", Report("cumulative-a")}).code, 0);
+  const std::string out = dir_ + "/paired.json";
+  EXPECT_EQ(Assay({"report", "pair", Report("a"), Report("b"), "--out", out}).code, 0);
+  EXPECT_EQ((*ReadJsonFile(out)).at("difference_a_minus_b"),
+            (*ReadJsonFile(Report("paired-a-b"))).at("difference_a_minus_b"));
+  const Outcome three = Assay({"report", "pair", Report("a"), Report("b"), Report("a-from16")});
+  EXPECT_EQ(three.code, 0) << three.err;
+  EXPECT_THAT(three.out, HasSubstr("3 pairs were compared"));
+  EXPECT_THAT(three.out, HasSubstr("WINDOW_DIFFERS"));
+  EXPECT_EQ(Assay({"report", "pair", Report("cumulative-a"), Report("cumulative-b")}).code, 0);
+  EXPECT_EQ(Assay({"report", "pair", Report("a"), Report("cumulative-b")}).code, 3);
+}
+
+TEST_F(Published, ExportOfAPublishedReport) {
+  const std::string out = dir_ + "/a.json";
+  EXPECT_EQ(
+      Assay({"report", "export", Report("a"), "--schema", "qwen38-fidelity-report/2", "--out", out})
+          .code,
+      0);
+  EXPECT_EQ(*ReadFile(out, 1 << 24), *ReadFile(Report("a"), 1 << 24));
+  EXPECT_EQ(Assay({"report", "export", Report("a"), "--schema", "qwen38-fidelity-report/3"}).code,
+            3);
+}
+
+TEST_F(Published, JointOverRows) {
+  const Outcome done = Assay({"report", "joint", Report("a"), "--against", Report("b"), "--json"});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("sign_test"));
+}
+
+}  // namespace
+}  // namespace assay
