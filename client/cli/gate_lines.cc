@@ -19,6 +19,8 @@ Words WordsOf(PublishedOutcome outcome) {
     case PublishedOutcome::kFail:
       return {"FAIL", "fail"};
     case PublishedOutcome::kNotChecked:
+      return {"--  ", "not_checked"};
+    case PublishedOutcome::kNotApplicable:
       return {"n/a ", "not_applicable"};
   }
   return {"", ""};

@@ -10,10 +10,10 @@
 
 namespace assay {
 
-// One line per gate, "pass", "FAIL" or "n/a " and why, then one verdict about `subject`; with
-// --json
-// {"subject","what","schema","verdict","gates":[{"gate","outcome","detail"}]}. Returns
-// kExitSuccess or kExitVerificationFailed.
+// One line per gate, "pass", "FAIL", "--" (not checked) or "n/a" and why, then one verdict about
+// `subject`; with --json
+// {"subject","what","schema","verdict","gates":[{"gate","outcome","detail"}]}. Returns kExitSuccess
+// or kExitVerificationFailed.
 int PrintGates(const std::string& subject, const PublishedExamination& examination,
                CliContext& context);
 

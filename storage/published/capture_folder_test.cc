@@ -89,7 +89,7 @@ TEST_F(CaptureFolderTest, PublishedFormsPass) {
   const PublishedExamination legacy = Examine();
   EXPECT_EQ(Failed(legacy), "");
   EXPECT_NE(Find(legacy, "form")->detail.find("legacy-capture"), std::string::npos);
-  EXPECT_EQ(Find(legacy, "complete")->outcome, PublishedOutcome::kNotChecked);
+  EXPECT_EQ(Find(legacy, "complete")->outcome, PublishedOutcome::kNotApplicable);
   const auto folder = ReadCaptureFolder(dir_);
   ASSERT_TRUE(folder.ok()) << folder.status();
   EXPECT_EQ(DescribeCaptureFolder(*folder, &suite_)["form"], "legacy");

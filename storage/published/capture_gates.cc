@@ -157,7 +157,7 @@ void CheckManifest(const CaptureFolder& folder, PublishedExamination* out) {
            manifest.legacy ? "accepted under the rule " + std::string(kLegacyCaptureRule)
                            : manifest.schema);
   if (manifest.legacy) {
-    AddNotChecked(out, "complete", "not stated; the rule stands for it");
+    AddNotApplicable(out, "complete", "not stated; the rule stands for it");
   } else {
     AddCheck(out, "complete", manifest.complete,
              manifest.complete ? "the manifest says so, and its records are the expected ones"
@@ -171,13 +171,13 @@ void CheckManifest(const CaptureFolder& folder, PublishedExamination* out) {
     AddEqual(out, "contract", DatasetMember(manifest.json, {"capture_contract_sha256"}),
              Sha256Hex(PythonCanonJson(contract)));
   } else {
-    AddNotChecked(out, "contract", "this form has none");
+    AddNotApplicable(out, "contract", "this form has none");
   }
   const std::string& bytes = folder.manifest_bytes;
   if (PythonPrettyJson(manifest.json) == bytes) {
     AddCheck(out, "layout", true, "the publisher's, byte for byte");
   } else {
-    AddNotChecked(out, "layout", "another one than the publisher's; nothing depends on it");
+    AddNotApplicable(out, "layout", "another one than the publisher's; nothing depends on it");
   }
 }
 
@@ -262,8 +262,8 @@ void CheckFiles(const CaptureFolder& folder, const CaptureCheckOptions& options,
 void CheckIdentity(const CaptureFolder& folder, PublishedExamination* out) {
   const Json& json = folder.manifest.json;
   if (DatasetMember(json, {"cut_point"}).is_null()) {
-    AddNotChecked(out, "cut point",
-                  "not stated; this form is taken " + std::string(kDefaultCutPoint));
+    AddNotApplicable(out, "cut point",
+                     "not stated; this form is taken " + std::string(kDefaultCutPoint));
   } else {
     AddCheck(out, "cut point", folder.manifest.cut_point == kDefaultCutPoint,
              folder.manifest.cut_point);
@@ -275,7 +275,7 @@ void CheckIdentity(const CaptureFolder& folder, PublishedExamination* out) {
   if (pinned) {
     AddCheck(out, "identity", true, "the model is named by revision or by its files' digests");
   } else {
-    AddNotChecked(out, "identity", "nothing says which model it is, but for a name");
+    AddNotApplicable(out, "identity", "nothing says which model it is, but for a name");
   }
   if (folder.form == CaptureForm::kGlm) {
     const std::string full = JoinPath(folder.dir, "capture-manifest-full.json");

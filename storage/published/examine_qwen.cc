@@ -119,8 +119,7 @@ void ExamineCapture(const Json& document, const std::string& where, PublishedExa
     AddEqual(out, "capture_contract_sha256", At(document, {"capture_contract_sha256"}),
              Sha256Hex(PythonCanonJson(contract)));
   }
-  AddNotChecked(out, "tensors",
-                "their files are beside the manifest: assay capture verify DIR");
+  AddNotChecked(out, "tensors", "their files are beside the manifest: assay capture verify DIR");
 }
 
 void ExamineReport(std::string_view bytes, const Json& document, const std::string& where,

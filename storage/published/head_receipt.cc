@@ -87,7 +87,7 @@ void CheckIdentity(const Json& receipt, const HeadDigests& digests, PublishedExa
 
 void CheckReceipt(std::optional<std::string_view> bytes, const HeadDigests& digests,
                   PublishedExamination* out) {
-  if (!bytes) return AddNotChecked(out, "receipt", "none was given, and none lies beside it");
+  if (!bytes) return AddNotApplicable(out, "receipt", "none was given, and none lies beside it");
   const auto receipt = ParseJson(*bytes, "receipt");
   if (!receipt.ok()) return AddCheck(out, "receipt", false, MessageOf(receipt.status()));
   const Json& schema = At(*receipt, "schema");

@@ -21,7 +21,7 @@ void CheckPartitions(const Suite& suite, PublishedExamination* out) {
     sides[context.source_cluster].insert(context.partition);
     partitions.insert(context.partition);
   }
-  if (partitions.size() < 2) return AddNotChecked(out, "partitions", "there is one only");
+  if (partitions.size() < 2) return AddNotApplicable(out, "partitions", "there is one only");
   size_t on_both = 0;
   for (const auto& [cluster, found] : sides) on_both += found.size() > 1 ? 1 : 0;
   if (on_both == 0) {
@@ -45,7 +45,7 @@ void ListDisclosures(const Suite& suite, PublishedExamination* out) {
 void CheckView(const std::string& dir, const std::string& given, const Suite& suite,
                PublishedExamination* out) {
   if (!suite.manifest.contains("shard"))
-    return AddNotChecked(out, "view", "it is a whole suite, no shard of one");
+    return AddNotApplicable(out, "view", "it is a whole suite, no shard of one");
   const std::string parent_dir = given.empty() ? JoinPath(dir, "..") : given;
   const std::string path = JoinPath(parent_dir, kManifestName);
   if (!FileExists(path)) {
@@ -84,7 +84,7 @@ PublishedExamination ExamineSuiteFolder(const std::string& dir, const std::strin
   if (PythonPrettyJson(suite->manifest) == *bytes) {
     AddCheck(&out, "layout", true, "the publisher's, byte for byte");
   } else {
-    AddNotChecked(&out, "layout", "another one than the publisher's");
+    AddNotApplicable(&out, "layout", "another one than the publisher's");
   }
   const auto whole = ReadSuite(dir);
   AddCheck(&out, "tokens", whole.ok(),

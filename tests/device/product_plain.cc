@@ -23,6 +23,9 @@ PackedLeaf::PackedLeaf(std::unique_ptr<State> state) : state_(std::move(state)) 
 PackedLeaf::~PackedLeaf() = default;
 uint64_t PackedLeaf::columns() const { return state_->columns; }
 uint64_t PackedLeaf::bytes() const { return state_->weights.size() * 4; }
+const uint8_t* PackedLeaf::data() const {
+  return reinterpret_cast<const uint8_t*>(state_->weights.data());
+}
 
 absl::StatusOr<std::unique_ptr<PackedLeaf>> PackedLeaf::Pack(std::span<const uint8_t> rows,
                                                              uint64_t columns, uint64_t width,
