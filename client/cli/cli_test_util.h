@@ -11,13 +11,13 @@
 
 namespace assay {
 
-struct Outcome {
+struct CliOutcome {
   int code;
   std::string out, err;
 };
 
 // `assay ARGS...`, standard output not a terminal.
-inline Outcome Invoke(std::vector<const char*> args) {
+inline CliOutcome Invoke(std::vector<const char*> args) {
   args.insert(args.begin(), "assay");
   std::ostringstream out, err;
   const int code = RunCli(static_cast<int>(args.size()), args.data(), out, err, false);

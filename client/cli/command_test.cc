@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 TEST(RunCliTest, HelpGoesToStdoutAndSucceeds) {
-  const Outcome outcome = Invoke({"--help"});
+  const CliOutcome outcome = Invoke({"--help"});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.out, HasSubstr("version"));
   EXPECT_EQ(outcome.err, "");
@@ -26,14 +26,14 @@ TEST(RunCliTest, HelpOfACommandNamesWhatWasTyped) {
 }
 
 TEST(RunCliTest, NoCommandIsBadUsage) {
-  const Outcome outcome = Invoke({});
+  const CliOutcome outcome = Invoke({});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(outcome.err, StartsWith("assay: error [BAD_USAGE]: "));
 }
 
 TEST(RunCliTest, UnknownOptionWithJsonPrintsOneDocument) {
-  const Outcome outcome = Invoke({"version", "--nonsense", "--json"});
+  const CliOutcome outcome = Invoke({"version", "--nonsense", "--json"});
   EXPECT_EQ(outcome.code, 2);
   auto document = ParseJson(outcome.out, "stdout");
   ASSERT_TRUE(document.ok()) << document.status();
@@ -44,7 +44,7 @@ TEST(RunCliTest, UnknownOptionWithJsonPrintsOneDocument) {
 }
 
 TEST(RunCliTest, VersionAsJson) {
-  const Outcome outcome = Invoke({"version", "--json"});
+  const CliOutcome outcome = Invoke({"version", "--json"});
   EXPECT_EQ(outcome.code, 0);
   auto document = ParseJson(outcome.out, "stdout");
   ASSERT_TRUE(document.ok()) << document.status();

@@ -114,7 +114,7 @@ class DryRunCommand : public ::testing::Test {
     setenv("XDG_CACHE_HOME", dir_.c_str(), 1);
   }
   void TearDown() override { RemoveTree(dir_).IgnoreError(); }
-  Outcome Dry(std::vector<std::string> more) {
+  CliOutcome Dry(std::vector<std::string> more) {
     std::vector<std::string> all = {"score",  "--dry-run",    "--suite", suite_,
                                     "--data", dir_ + "/data", "--out",   dir_ + "/out"};
     all.insert(all.end(), more.begin(), more.end());
@@ -127,8 +127,8 @@ class DryRunCommand : public ::testing::Test {
 
 TEST_F(DryRunCommand, EveryProblemIsToldAtOnce) {
   ASSERT_TRUE(EnsureDirectory(dir_ + "/out/foreign").ok());
-  const Outcome outcome = Dry({"--reference", dir_ + "/none.gguf", "--candidate",
-                               "a=" + dir_ + "/nothing", "--candidate", "b=" + model_});
+  const CliOutcome outcome = Dry({"--reference", dir_ + "/none.gguf", "--candidate",
+                                  "a=" + dir_ + "/nothing", "--candidate", "b=" + model_});
   EXPECT_EQ(outcome.code, 3);
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("PROBLEM  reference [MODEL_MISSING]"),
@@ -140,7 +140,7 @@ TEST_F(DryRunCommand, EveryProblemIsToldAtOnce) {
 
 TEST_F(DryRunCommand, WithoutASuiteTheModelsAreCheckedAllTheSame) {
   suite_ = dir_;
-  const Outcome outcome =
+  const CliOutcome outcome =
       Dry({"--reference", model_, "--candidate", "a=" + dir_ + "/nothing", "--json"});
   EXPECT_EQ(outcome.code, 3);
   const Json json = Json::parse(outcome.out);
@@ -153,7 +153,7 @@ TEST_F(DryRunCommand, NothingIsStarted) {
   const std::string gguf =
       std::getenv("ASSAY_SMOLLM2_GGUF") == nullptr ? "" : std::getenv("ASSAY_SMOLLM2_GGUF");
   if (gguf.empty()) GTEST_SKIP() << "needs ASSAY_SMOLLM2_GGUF";
-  const Outcome outcome =
+  const CliOutcome outcome =
       Dry({"--base", gguf, "--candidate", "int4=" + gguf + "@rtn:bits=4,group=32", "--rate", "10"});
   EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("504 in 8 contexts of 8 documents"),

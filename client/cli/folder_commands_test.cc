@@ -17,7 +17,7 @@ std::string Data(const std::string& name) {
   return JoinPath(root == nullptr ? "." : root, "tests/data/" + name);
 }
 
-Json ParseOut(const Outcome& outcome) {
+Json ParseOut(const CliOutcome& outcome) {
   const auto json = ParseJson(outcome.out, "standard output");
   EXPECT_TRUE(json.ok()) << outcome.out;
   return json.ok() ? *json : Json();
@@ -36,7 +36,7 @@ class FolderCommandsTest : public testing::Test {
 
 TEST_F(FolderCommandsTest, CaptureInspectSaysWhatItIs) {
   const std::string dir = Data("metric/qf/captures/cand-a"), suite = Data("metric/qf/suite");
-  const Outcome text = Invoke({"capture", "inspect", dir.c_str(), "--suite", suite.c_str()});
+  const CliOutcome text = Invoke({"capture", "inspect", dir.c_str(), "--suite", suite.c_str()});
   EXPECT_EQ(text.code, kExitSuccess) << text.err;
   for (const char* part : {"qwen38-fidelity-capture/2", "14 of 47 rows x 96 values, BF16",
                            "/models/synthetic-a", "missing files", "STRATUM", "IN SUITE"}) {
@@ -53,13 +53,13 @@ TEST_F(FolderCommandsTest, CaptureInspectSaysWhatItIs) {
 TEST_F(FolderCommandsTest, CaptureVerifyGivesALineForEachGateAndOneVerdict) {
   const std::string suite = Data("metric/qf/suite"), dir = work_ + "/capture";
   std::filesystem::copy(Data("metric/qf/captures/cand-a"), dir);
-  const Outcome good = Invoke({"capture", "verify", dir.c_str(), "--suite", suite.c_str()});
+  const CliOutcome good = Invoke({"capture", "verify", dir.c_str(), "--suite", suite.c_str()});
   EXPECT_EQ(good.code, kExitSuccess) << good.err << good.out;
   EXPECT_NE(good.out.find("pass  digests"), std::string::npos) << good.out;
   EXPECT_NE(good.out.find("n/a   cut point"), std::string::npos) << good.out;
   EXPECT_NE(good.out.find("VALID: "), std::string::npos) << good.out;
   std::filesystem::remove(dir + "/hidden_0001.safetensors");
-  const Outcome bad = Invoke({"capture", "verify", dir.c_str(), "--json"});
+  const CliOutcome bad = Invoke({"capture", "verify", dir.c_str(), "--json"});
   EXPECT_EQ(bad.code, kExitVerificationFailed);
   const Json json = ParseOut(bad);
   EXPECT_EQ(json["verdict"], "refused");
@@ -69,21 +69,21 @@ TEST_F(FolderCommandsTest, CaptureVerifyGivesALineForEachGateAndOneVerdict) {
 }
 
 TEST_F(FolderCommandsTest, CaptureStillNeedsItsOptions) {
-  const Outcome outcome = Invoke({"capture", "--suite", "x", "--out", "y"});
+  const CliOutcome outcome = Invoke({"capture", "--suite", "x", "--out", "y"});
   EXPECT_EQ(outcome.code, kExitBadUsage);
   EXPECT_NE(outcome.err.find("--model"), std::string::npos) << outcome.err;
 }
 
 TEST_F(FolderCommandsTest, SuiteViewWritesThePublishersBytes) {
   const std::string suite = Data("metric/qf/suite");
-  const Outcome made = Invoke({"suite", "view", suite.c_str(), "--all", "--size", "7",
-                               "--parent-name", "suite", "--out", work_.c_str(), "--json"});
+  const CliOutcome made = Invoke({"suite", "view", suite.c_str(), "--all", "--size", "7",
+                                  "--parent-name", "suite", "--out", work_.c_str(), "--json"});
   ASSERT_EQ(made.code, kExitSuccess) << made.err;
   EXPECT_EQ(ParseOut(made)["views"].size(), 2u);
   for (const char* name : {"shard-0000", "shard-0001"}) {
     const std::string file = std::string("/") + name + "/suite-manifest.json";
     EXPECT_EQ(*ReadFile(work_ + file, 1 << 30), *ReadFile(suite + file, 1 << 30));
-    const Outcome verified =
+    const CliOutcome verified =
         Invoke({"suite", "verify", (work_ + "/" + name).c_str(), "--parent", suite.c_str()});
     EXPECT_EQ(verified.code, kExitSuccess) << verified.out << verified.err;
     EXPECT_NE(verified.out.find("pass  view"), std::string::npos) << verified.out;
@@ -101,7 +101,7 @@ TEST_F(FolderCommandsTest, SuiteVerifyNamesTheGateThatFailed) {
   std::filesystem::copy(Data("metric/qf/suite"), dir, std::filesystem::copy_options::recursive);
   EXPECT_EQ(Invoke({"suite", "verify", dir.c_str()}).code, kExitSuccess);
   std::filesystem::remove(dir + "/tokens/context-0002.json");
-  const Outcome bad = Invoke({"suite", "verify", dir.c_str(), "--json"});
+  const CliOutcome bad = Invoke({"suite", "verify", dir.c_str(), "--json"});
   EXPECT_EQ(bad.code, kExitVerificationFailed);
   for (const Json& gate : ParseOut(bad)["gates"])
     EXPECT_EQ(gate["outcome"] == "fail", gate["gate"] == "tokens") << gate;

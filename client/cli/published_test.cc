@@ -24,7 +24,7 @@ class Published : public ::testing::Test {
   void TearDown() override { RemoveTree(dir_).IgnoreError(); }
 
   std::string Report(const std::string& name) const { return qf_ + "/reports/" + name + ".json"; }
-  Outcome Assay(std::vector<std::string> words) const {
+  CliOutcome Assay(std::vector<std::string> words) const {
     std::vector<const char*> args;
     for (const std::string& word : words) args.push_back(word.c_str());
     return Invoke(args);
@@ -34,7 +34,7 @@ class Published : public ::testing::Test {
 
 TEST_F(Published, AggregateLikeAPublishedReceipt) {
   const std::string out = dir_ + "/again.json";
-  const Outcome done =
+  const CliOutcome done =
       Assay({"report", "aggregate", Report("shard-0001-a"), Report("shard-0000-a"), "--suite",
              qf_ + "/suite", "--like", Report("cumulative-a"), "--out", out});
   EXPECT_EQ(done.code, 0) << done.err;
@@ -50,7 +50,7 @@ TEST_F(Published, AggregateLikeAPublishedReceipt) {
 }
 
 TEST_F(Published, AggregateSaysAllThatIsWrong) {
-  const Outcome done =
+  const CliOutcome done =
       Assay({"report", "aggregate", Report("shard-0000-a"), Report("shard-0001-b"),
              Report("shard-0000-a"), "--suite", qf_ + "/suite", "--shard-size", "7"});
   EXPECT_EQ(done.code, 3);
@@ -61,12 +61,12 @@ TEST_F(Published, AggregateSaysAllThatIsWrong) {
 
 TEST_F(Published, RecomputeFromInputs) {
   const std::string out = dir_ + "/again.json";
-  const Outcome done = Assay({"receipt", "recompute", Report("cumulative-a"), "--inputs",
-                              qf_ + "/reports", "--suite", qf_ + "/suite", "--out", out});
+  const CliOutcome done = Assay({"receipt", "recompute", Report("cumulative-a"), "--inputs",
+                                 qf_ + "/reports", "--suite", qf_ + "/suite", "--out", out});
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_THAT(done.out, HasSubstr("pass recomputed"));
   EXPECT_EQ(*ReadFile(out, 1 << 24), *ReadFile(Report("cumulative-a"), 1 << 24));
-  const Outcome alone = Assay({"report", "recompute", Report("paired-a-b"), "--json"});
+  const CliOutcome alone = Assay({"report", "recompute", Report("paired-a-b"), "--json"});
   EXPECT_EQ(alone.code, 0) << alone.err;
   EXPECT_THAT(alone.out, HasSubstr("not_checked"));
 }
@@ -79,7 +79,7 @@ TEST_F(Published, ShowVerifyAndPair) {
   EXPECT_EQ(Assay({"report", "pair", Report("a"), Report("b"), "--out", out}).code, 0);
   EXPECT_EQ((*ReadJsonFile(out)).at("difference_a_minus_b"),
             (*ReadJsonFile(Report("paired-a-b"))).at("difference_a_minus_b"));
-  const Outcome three = Assay({"report", "pair", Report("a"), Report("b"), Report("a-from16")});
+  const CliOutcome three = Assay({"report", "pair", Report("a"), Report("b"), Report("a-from16")});
   EXPECT_EQ(three.code, 0) << three.err;
   EXPECT_THAT(three.out, HasSubstr("3 pairs were compared"));
   EXPECT_THAT(three.out, HasSubstr("WINDOW_DIFFERS"));
@@ -99,7 +99,8 @@ TEST_F(Published, ExportOfAPublishedReport) {
 }
 
 TEST_F(Published, JointOverRows) {
-  const Outcome done = Assay({"report", "joint", Report("a"), "--against", Report("b"), "--json"});
+  const CliOutcome done =
+      Assay({"report", "joint", Report("a"), "--against", Report("b"), "--json"});
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_THAT(done.out, HasSubstr("sign_test"));
 }

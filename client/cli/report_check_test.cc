@@ -42,7 +42,7 @@ class ReportCheck : public ::testing::Test {
   }
   void TearDown() override { RemoveTree(dir_).IgnoreError(); }
 
-  Outcome Check(const std::string& what, std::vector<std::string> bounds) {
+  CliOutcome Check(const std::string& what, std::vector<std::string> bounds) {
     std::vector<std::string> all = {"report", "check", dir_ + what};
     all.insert(all.end(), bounds.begin(), bounds.end());
     std::vector<const char*> args;
@@ -68,14 +68,14 @@ TEST_F(ReportCheck, BoundsAreMetOrNot) {
   EXPECT_EQ(Check("/int8", {"--max", "delta_p.rms=0.0136"}).code, 0);
   EXPECT_EQ(Check("/int8", {"--max", "strata.code.mean_kl_ref_cand=1e-9"}).code, 7);
   EXPECT_EQ(Check("/int8", {"--min", "coverage.positions=504"}).code, 0);
-  const Outcome both = Check("/int8", {"--max", high + "1", "--max", "kl_ref_cand.max=1e-9"});
+  const CliOutcome both = Check("/int8", {"--max", high + "1", "--max", "kl_ref_cand.max=1e-9"});
   EXPECT_EQ(both.code, 7);
   EXPECT_THAT(both.out, HasSubstr("ok      int8       kl_ref_cand.mean.ci95_high  0.00488035"));
   EXPECT_THAT(both.out, HasSubstr("FAILED  int8       kl_ref_cand.max"));
 }
 
 TEST_F(ReportCheck, AFolderIsCheckedCandidateByCandidate) {
-  const Outcome outcome = Check("", {"--max", "kl_ref_cand.mean=0.01", "--json"});
+  const CliOutcome outcome = Check("", {"--max", "kl_ref_cand.mean=0.01", "--json"});
   EXPECT_EQ(outcome.code, 7);
   const Json json = Json::parse(outcome.out);
   EXPECT_EQ(json.at("passed"), false);
@@ -83,14 +83,14 @@ TEST_F(ReportCheck, AFolderIsCheckedCandidateByCandidate) {
   EXPECT_EQ(json.at("checks")[1].at("passed"), false);
   EXPECT_EQ(Check("", {"--max", "kl_ref_cand.mean=1"}).code, 0);
   ASSERT_TRUE(WriteFile(dir_ + "/summary.json", three_.dump()).ok());
-  const Outcome failed = Check("", {"--max", "kl_ref_cand.mean=1"});
+  const CliOutcome failed = Check("", {"--max", "kl_ref_cand.mean=1"});
   EXPECT_EQ(failed.code, 7);
   EXPECT_THAT(failed.err, HasSubstr("bad was not scored [GGUF_INVALID]"));
 }
 
 TEST_F(ReportCheck, WhatCannotBeABoundIsBadUsage) {
   const auto error = [&](const std::string& bound) {
-    const Outcome outcome = Check("/int8", {"--max", bound});
+    const CliOutcome outcome = Check("/int8", {"--max", bound});
     EXPECT_EQ(outcome.code, 2) << bound;
     return outcome.err;
   };
@@ -111,7 +111,7 @@ TEST_F(ReportCheck, WhatIsNotKnownMeetsNoBound) {
   for (ReportContext& context : few.contexts) context.source_cluster = context.stratum;
   const std::string bytes = Must(ReportBytes(Must(BuildReport(few))));
   ASSERT_TRUE(WriteFile(dir_ + "/int8/report.json", bytes).ok());
-  const Outcome outcome = Check("/int8", {"--max", "kl_ref_cand.mean.ci95_high=1e9"});
+  const CliOutcome outcome = Check("/int8", {"--max", "kl_ref_cand.mean.ci95_high=1e9"});
   EXPECT_EQ(outcome.code, 7);
   EXPECT_THAT(outcome.out, HasSubstr("gives no number there"));
   ReportInputs infinite = SmolInputs("int8-channel");

@@ -43,31 +43,31 @@ class ReportPair : public ::testing::Test {
 };
 
 TEST_F(ReportPair, FoldersAndFilesOfComparableReports) {
-  const Outcome folders = Invoke({"report", "pair", a_.c_str(), b_.c_str()});
+  const CliOutcome folders = Invoke({"report", "pair", a_.c_str(), b_.c_str()});
   EXPECT_EQ(folders.code, 0) << folders.err;
   EXPECT_THAT(folders.out, HasSubstr("nats"));
   EXPECT_THAT(folders.out, Not(HasSubstr("ARITHMETIC")));
   const std::string file = b_ + "/report.json";
-  const Outcome json = Invoke({"report", "pair", a_.c_str(), file.c_str(), "--json"});
+  const CliOutcome json = Invoke({"report", "pair", a_.c_str(), file.c_str(), "--json"});
   EXPECT_EQ(json.code, 0) << json.err;
   EXPECT_TRUE(Json::parse(json.out).at("comparison").at("difference_a_minus_b").is_number());
 }
 
 TEST_F(ReportPair, ArithmeticIsCrossedOnlyByName) {
-  const Outcome refused = Invoke({"report", "pair", a_.c_str(), c_.c_str()});
+  const CliOutcome refused = Invoke({"report", "pair", a_.c_str(), c_.c_str()});
   EXPECT_EQ(refused.code, 3);
   EXPECT_THAT(refused.err, HasSubstr("NOT_COMPARABLE"));
   EXPECT_THAT(refused.err, HasSubstr("[POLICY_DIFFERS]"));
   EXPECT_THAT(refused.err, HasSubstr("--across-policies"));
-  const Outcome shown = Invoke({"report", "pair", a_.c_str(), c_.c_str(), "--across-policies"});
+  const CliOutcome shown = Invoke({"report", "pair", a_.c_str(), c_.c_str(), "--across-policies"});
   EXPECT_EQ(shown.code, 0) << shown.err;
   EXPECT_THAT(shown.out, HasSubstr("ARITHMETIC DIFFERS: POLICY_DIFFERS (exact, torch-bf16)"));
-  const Outcome other = Invoke({"report", "pair", a_.c_str(), d_.c_str(), "--across-policies"});
+  const CliOutcome other = Invoke({"report", "pair", a_.c_str(), d_.c_str(), "--across-policies"});
   EXPECT_EQ(other.code, 3);
   EXPECT_THAT(other.err, HasSubstr("softcaps"));
   EXPECT_THAT(other.err, HasSubstr("numeric policies"));
   EXPECT_THAT(other.err, Not(HasSubstr("--across-policies")));
-  const Outcome outer = Invoke({"report", "pair", dir_.c_str(), b_.c_str()});
+  const CliOutcome outer = Invoke({"report", "pair", dir_.c_str(), b_.c_str()});
   EXPECT_EQ(outer.code, 3);
   EXPECT_THAT(outer.err, HasSubstr("give a candidate's folder"));
 }
@@ -75,11 +75,11 @@ TEST_F(ReportPair, ArithmeticIsCrossedOnlyByName) {
 // Expected: tests/data/statistics/expected.json, int4-g32 minus q4_0 among three comparisons.
 TEST_F(ReportPair, AllPairsOfMoreThanTwoSayThatManyWereCompared) {
   const std::string third = Put("third", SmolInputs("int8-channel"));
-  const Outcome text = Invoke({"report", "pair", a_.c_str(), b_.c_str(), third.c_str()});
+  const CliOutcome text = Invoke({"report", "pair", a_.c_str(), b_.c_str(), third.c_str()});
   EXPECT_EQ(text.code, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("3 pairs were compared"));
   EXPECT_THAT(text.out, HasSubstr("AMONG ALL"));
-  const Outcome outcome =
+  const CliOutcome outcome =
       Invoke({"report", "pair", a_.c_str(), b_.c_str(), third.c_str(), "--json"});
   const Json json = Json::parse(outcome.out);
   EXPECT_EQ(json.at("comparisons"), 3);
@@ -87,7 +87,7 @@ TEST_F(ReportPair, AllPairsOfMoreThanTwoSayThatManyWereCompared) {
   EXPECT_EQ(together.at("ci95_low"), 0.0977161301997347);
   EXPECT_EQ(together.at("ci95_high"), 0.17622787436660453);
   // One that was not measured alike is named, and the others are compared.
-  const Outcome mixed = Invoke({"report", "pair", a_.c_str(), b_.c_str(), c_.c_str()});
+  const CliOutcome mixed = Invoke({"report", "pair", a_.c_str(), b_.c_str(), c_.c_str()});
   EXPECT_EQ(mixed.code, 0) << mixed.err;
   EXPECT_THAT(mixed.out, HasSubstr("not comparable"));
   EXPECT_EQ(Invoke({"report", "pair", a_.c_str()}).code, 2);

@@ -40,7 +40,7 @@ class ReportShow : public ::testing::Test {
   }
   void TearDown() override { RemoveTree(dir_).IgnoreError(); }
 
-  Outcome Show(const std::string& what, std::vector<const char*> more = {}) {
+  CliOutcome Show(const std::string& what, std::vector<const char*> more = {}) {
     const std::string path = dir_ + what;
     std::vector<const char*> args = {"report", "show", path.c_str()};
     args.insert(args.end(), more.begin(), more.end());
@@ -54,7 +54,7 @@ TEST_F(ReportShow, TheBlockOfLlamaPerplexityComesOutToTheLastDigit) {
   const std::string expected = Must(ReadFile(
       std::string(std::getenv("ASSAY_SOURCE_DIR")) + "/tests/data/statistics/llamacpp-block.txt",
       1 << 16));
-  const Outcome outcome = Show("/int8", {"--style", "llama.cpp"});
+  const CliOutcome outcome = Show("/int8", {"--style", "llama.cpp"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.out.substr(0, expected.size()), expected);
   EXPECT_THAT(outcome.out, HasSubstr("[0.003606, 0.004880]"));
@@ -68,13 +68,13 @@ TEST_F(ReportShow, ArraysThatAreNotTheReportsAreRefused) {
   ASSERT_TRUE(WriteFile(file, bytes).ok());
   EXPECT_THAT(Show("/int8", {"--style", "llama.cpp"}).err, HasSubstr("DIGEST_MISMATCH"));
   ASSERT_TRUE(RemoveTree(dir_ + "/int8/positions").ok());
-  const Outcome gone = Show("/int8", {"--style", "llama.cpp"});
+  const CliOutcome gone = Show("/int8", {"--style", "llama.cpp"});
   EXPECT_EQ(gone.code, 3);
   EXPECT_THAT(gone.err, HasSubstr("FILE_MISSING"));
 }
 
 TEST_F(ReportShow, ATableForPeopleAndTheBytesForPrograms) {
-  const Outcome table = Show("/int8");
+  const CliOutcome table = Show("/int8");
   EXPECT_EQ(table.code, 0) << table.err;
   EXPECT_THAT(table.out, HasSubstr("Mean KLD (nats)"));
   EXPECT_THAT(table.out, HasSubstr("0.00419756"));
@@ -84,9 +84,9 @@ TEST_F(ReportShow, ATableForPeopleAndTheBytesForPrograms) {
 }
 
 TEST_F(ReportShow, AWholeRunAgainstTheCandidateThatIsAsked) {
-  const Outcome best = Show("");
+  const CliOutcome best = Show("");
   EXPECT_THAT(best.out, HasSubstr("Mean KLD minus that of int8"));
-  const Outcome named = Show("", {"--versus", "q4"});
+  const CliOutcome named = Show("", {"--versus", "q4"});
   EXPECT_EQ(named.code, 0) << named.err;
   EXPECT_THAT(named.out, HasSubstr("Mean KLD minus that of q4"));
   EXPECT_THAT(named.out, Not(HasSubstr("The best one was chosen")));

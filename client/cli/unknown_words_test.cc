@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::string ErrorOf(std::vector<const char*> args) {
-  const Outcome outcome = Invoke(std::move(args));
+  const CliOutcome outcome = Invoke(std::move(args));
   EXPECT_EQ(outcome.code, 2);
   return outcome.err;
 }

@@ -17,8 +17,8 @@ namespace {
 
 using Files = std::vector<std::shared_ptr<const SafetensorsFile>>;
 
-OperandRows CopyOperand(const State& state, const OperandRow& source) {
-  OperandRows out;
+OperandInputs CopyOperand(const State& state, const OperandRow& source) {
+  OperandInputs out;
   out.source = source;
   out.capture = state.captures.at(source.capture);
   out.head = state.heads.at(source.head);
@@ -42,7 +42,8 @@ bool Flag(const Json& object, const char* key) {
 }
 
 // What the capture holds of the run's contexts, as a manifest would say it.
-CaptureManifest ManifestOf(const OperandRows& rows, const SealRows& all, CaptureManifest manifest) {
+CaptureManifest ManifestOf(const OperandInputs& rows, const SealRows& all,
+                           CaptureManifest manifest) {
   manifest.suite_token_sha256 = all.suite.suite_token_sha256;
   manifest.cut_point = rows.capture.cut_point;
   for (const int64_t index : all.run.contexts) {
@@ -53,7 +54,7 @@ CaptureManifest ManifestOf(const OperandRows& rows, const SealRows& all, Capture
   return manifest;
 }
 
-absl::StatusOr<OperandInfo> OperandOf(const OperandRows& rows, const SealRows& all) {
+absl::StatusOr<OperandInfo> OperandOf(const OperandInputs& rows, const SealRows& all) {
   if (!rows.capture.manifest_json.empty()) {
     ASSAY_ASSIGN_OR_RETURN(const Json json,
                            ParseJson(rows.capture.manifest_json, "capture manifest"));
@@ -90,7 +91,7 @@ absl::StatusOr<OperandInfo> OperandOf(const OperandRows& rows, const SealRows& a
 }
 
 // What the model's facts say that a reader must know, wherever the operand's facts lie.
-absl::Status AddFactsDisclosures(const OperandRows& rows, std::string_view name,
+absl::Status AddFactsDisclosures(const OperandInputs& rows, std::string_view name,
                                  std::vector<Disclosure>* out) {
   std::vector<Disclosure> found;
   if (!rows.capture.manifest_json.empty()) {
@@ -118,7 +119,7 @@ absl::Status AddOrigin(const std::string& origin_json, HeadIdentity* out) {
 }
 
 // A head extracted by PREPARE is bf16 already; the model's facts say what it was before.
-absl::StatusOr<HeadIdentity> HeadOf(const OperandRows& rows, const RunRow& run) {
+absl::StatusOr<HeadIdentity> HeadOf(const OperandInputs& rows, const RunRow& run) {
   HeadIdentity out;
   out.vocab = static_cast<uint64_t>(rows.head.vocab);
   out.hidden = static_cast<uint64_t>(rows.head.hidden);
@@ -178,7 +179,7 @@ bool Rounded(const SealRows& rows) {
 }
 
 absl::StatusOr<std::optional<RepeatedCapture>> RepeatOf(const SealRows& rows,
-                                                        const OperandRows& operand,
+                                                        const OperandInputs& operand,
                                                         const std::string& name,
                                                         const BlobStore& blobs) {
   if (!rows.run.repeat_sentinels || rows.run.sentinels.empty() ||
@@ -261,7 +262,7 @@ SealRows CopySealRows(const State& state, const std::string& run_id, size_t cand
     }
   }
   std::set<uint64_t> others;
-  for (const OperandRows* op : {&out.reference, &out.operand}) {
+  for (const OperandInputs* op : {&out.reference, &out.operand}) {
     for (const auto& [map, key] : {std::pair(&state.units_of_model, op->source.model),
                                    std::pair(&state.units_of_capture, op->source.capture)}) {
       if (const auto it = map->find(key); it != map->end())

@@ -17,7 +17,7 @@
 namespace assay {
 
 // An operand's rows.
-struct OperandRows {
+struct OperandInputs {
   OperandRow source;
   CaptureRow capture;
   HeadRow head;
@@ -30,7 +30,7 @@ struct SealRows {
   RunRow run;
   size_t candidate = 0;
   SuiteRow suite;
-  OperandRows reference, operand;
+  OperandInputs reference, operand;
   std::vector<UnitRow> replay, noise;  // DONE units of the run
   std::vector<UnitRow> others;         // units of both operands' models and captures
 };

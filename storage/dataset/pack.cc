@@ -256,7 +256,7 @@ class Packer {
 
   DatasetPackRequest request_;
   const std::string root_;
-  PackedParts parts_;
+  PackedDocuments parts_;
   std::vector<std::pair<std::string, std::string>> sums_;  // name, digest
 };
 

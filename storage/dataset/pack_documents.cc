@@ -86,7 +86,7 @@ std::string LegacySuiteHash(const Json& records) {
   return Sha256Hex(text);
 }
 
-Json Coverage(const DatasetPackRequest& request, const PackedParts& parts) {
+Json Coverage(const DatasetPackRequest& request, const PackedDocuments& parts) {
   std::vector<bool> present(request.suite.contexts.size());
   int64_t low = INT64_MAX, high = -1;
   for (const PackedRecord& record : parts.records) {
@@ -117,20 +117,20 @@ Json Coverage(const DatasetPackRequest& request, const PackedParts& parts) {
   return Merged(out, Given(request, {"coverage"}));
 }
 
-uint64_t TotalRows(const PackedParts& parts) {
+uint64_t TotalRows(const PackedDocuments& parts) {
   uint64_t rows = 0;
   for (const PackedRecord& record : parts.records) rows += record.rows;
   return rows;
 }
 
-uint64_t TotalBytes(const PackedParts& parts) {
+uint64_t TotalBytes(const PackedDocuments& parts) {
   uint64_t bytes = 0;
   for (const PackedRecord& record : parts.records) bytes += record.bytes;
   return bytes;
 }
 
 // form, semantic_point, tensor_key, dtype, dtype_lossless, hidden_width, vocab_size of the capture.
-Json FormMembers(const DatasetPackRequest& request, const PackedParts& parts) {
+Json FormMembers(const DatasetPackRequest& request, const PackedDocuments& parts) {
   const bool hidden = request.form == DatasetForm::kHidden;
   const PackedRecord& first = parts.records.front();
   Json out = Json::object();
@@ -145,7 +145,7 @@ Json FormMembers(const DatasetPackRequest& request, const PackedParts& parts) {
   return out;
 }
 
-Json CaptureBlock(const DatasetPackRequest& request, const PackedParts& parts) {
+Json CaptureBlock(const DatasetPackRequest& request, const PackedDocuments& parts) {
   const bool hidden = request.form == DatasetForm::kHidden;
   Json out = FormMembers(request, parts);
   out["manifest_file"] = "capture/manifest.json";
@@ -162,7 +162,7 @@ Json CaptureBlock(const DatasetPackRequest& request, const PackedParts& parts) {
   return Merged(out, given);
 }
 
-Json PanelBlock(const DatasetPackRequest& request, const PackedParts& parts) {
+Json PanelBlock(const DatasetPackRequest& request, const PackedDocuments& parts) {
   const Json& panel = parts.panel;
   Json out = Json::object();
   out["panel_id"] = panel.at("panel_id");
@@ -179,7 +179,7 @@ Json PanelBlock(const DatasetPackRequest& request, const PackedParts& parts) {
   return out;
 }
 
-Json Determinism(const DatasetPackRequest& request, const PackedParts& parts) {
+Json Determinism(const DatasetPackRequest& request, const PackedDocuments& parts) {
   return Merged(
       {{"run_count", 1},
        {"cold_start_per_run", true},
@@ -241,7 +241,7 @@ Json DatasetBlock(const DatasetPackRequest& request) {
                 Given(request, {"dataset"}));
 }
 
-Json Seal(const DatasetPackRequest& request, const PackedParts& parts) {
+Json Seal(const DatasetPackRequest& request, const PackedDocuments& parts) {
   return Merged({{"method", "self_blanked_canonical_json_sha256"},
                  {"seal_field", "dataset_sha256"},
                  {"checksums_file", "checksums.txt"},
@@ -293,7 +293,7 @@ std::string CompactTokens(const std::vector<int32_t>& tokens) {
   return out + "]";
 }
 
-Json PanelDocument(const DatasetPackRequest& request, const PackedParts& parts) {
+Json PanelDocument(const DatasetPackRequest& request, const PackedDocuments& parts) {
   const std::string id = DatasetString(Given(request, {"dataset", "id"})).value_or("unknown");
   Json out = {{"schema", "malaiwah.fidelity-panel-binding.v1"},
               {"format_version", 1},
@@ -381,7 +381,7 @@ Json RuntimeDocument(const DatasetPackRequest& request) {
   return Sealed(std::move(out), "receipt_sha256");
 }
 
-Json HeadDocument(const DatasetPackRequest& request, const PackedParts& parts) {
+Json HeadDocument(const DatasetPackRequest& request, const PackedDocuments& parts) {
   const PackedHead& head = parts.head;
   Json out = {{"schema", "malaiwah.fidelity-head-identity.v1"},
               {"format_version", 1},
@@ -413,7 +413,7 @@ Json HeadDocument(const DatasetPackRequest& request, const PackedParts& parts) {
   return Sealed(Merged(out, Given(request, {"head"})), "receipt_sha256");
 }
 
-Json CaptureDocument(const DatasetPackRequest& request, const PackedParts& parts) {
+Json CaptureDocument(const DatasetPackRequest& request, const PackedDocuments& parts) {
   Json records = Json::array();
   for (const PackedRecord& packed : parts.records) {
     Json record = SharedMembers(request, packed.position);
@@ -468,7 +468,7 @@ Json ValidationDocument(const DatasetPackRequest& request) {
   return Sealed(out, "receipt_sha256");
 }
 
-Json ManifestDocument(const DatasetPackRequest& request, const PackedParts& parts) {
+Json ManifestDocument(const DatasetPackRequest& request, const PackedDocuments& parts) {
   Json head = parts.head_json;
   for (const char* key : {"schema", "format_version", "receipt_sha256", "note"}) head.erase(key);
   head["head_json"] = "head/head.json";

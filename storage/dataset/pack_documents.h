@@ -27,7 +27,7 @@ struct PackedHead {
 };
 
 // What the documents say, filled in the order in which they are written.
-struct PackedParts {
+struct PackedDocuments {
   std::vector<PackedRecord> records;
   std::vector<std::string> masks;  // digest of each context's mask; empty: no masks
   PackedHead head;
@@ -35,12 +35,12 @@ struct PackedParts {
   std::string panel_sha256, runtime_sha256, capture_sha256, checksums_sha256;  // of their files
 };
 
-Json PanelDocument(const DatasetPackRequest& request, const PackedParts& parts);
+Json PanelDocument(const DatasetPackRequest& request, const PackedDocuments& parts);
 Json RuntimeDocument(const DatasetPackRequest& request);
-Json HeadDocument(const DatasetPackRequest& request, const PackedParts& parts);
-Json CaptureDocument(const DatasetPackRequest& request, const PackedParts& parts);
+Json HeadDocument(const DatasetPackRequest& request, const PackedDocuments& parts);
+Json CaptureDocument(const DatasetPackRequest& request, const PackedDocuments& parts);
 Json ValidationDocument(const DatasetPackRequest& request);
-Json ManifestDocument(const DatasetPackRequest& request, const PackedParts& parts);
+Json ManifestDocument(const DatasetPackRequest& request, const PackedDocuments& parts);
 
 // Sets `field` to the document's seal.
 Json Sealed(Json document, const char* field);

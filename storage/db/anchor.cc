@@ -31,20 +31,30 @@ std::string SlotText(const AnchorValue& value) {
   return text;
 }
 
-std::optional<AnchorValue> ParseSlot(const std::string& slot) {
+// "assay-anchor/N ..." of a slot whose checksum is right. Every version keeps tag and checksum, so
+// that a flipped bit is never taken for a newer version.
+std::optional<std::string> SoundSlot(const std::string& slot) {
   const std::string line = slot.substr(0, slot.find('\n'));
   const size_t last = line.rfind(' ');
   if (last == std::string::npos ||
       line.substr(last + 1) != std::to_string(Crc32c(line.substr(0, last)))) {
     return std::nullopt;
   }
-  const size_t first = line.find(' ');
-  const size_t second = line.find(' ', first + 1);
-  if (line.substr(0, first) != kTag || second >= last) return std::nullopt;
+  return line.substr(0, last);
+}
+
+std::optional<AnchorValue> ParseSlot(const std::string& text) {
+  const size_t first = text.find(' ');
+  const size_t second = text.find(' ', first + 1);
+  if (text.substr(0, first) != kTag || second == std::string::npos) return std::nullopt;
   AnchorValue value;
-  value.seq = std::strtoull(line.c_str() + first + 1, nullptr, 10);
-  value.hash_hex = line.substr(second + 1, last - second - 1);
+  value.seq = std::strtoull(text.c_str() + first + 1, nullptr, 10);
+  value.hash_hex = text.substr(second + 1);
   return value;
+}
+
+bool IsNewer(const std::string& text) {
+  return text.rfind(kTagOfAny, 0) == 0 && text.substr(0, text.find(' ')) != kTag;
 }
 
 class DiskAnchorFile : public AnchorFile {
@@ -80,10 +90,11 @@ absl::StatusOr<std::optional<AnchorValue>> Newest(std::string bytes, const std::
   if (bytes.empty()) return newest;
   bytes.resize(2 * kSlotBytes, '\0');
   for (size_t at = 0; at < bytes.size(); at += kSlotBytes) {
-    const std::string slot = bytes.substr(at, kSlotBytes);
-    const auto value = ParseSlot(slot);
+    const std::optional<std::string> text = SoundSlot(bytes.substr(at, kSlotBytes));
+    if (!text) continue;
+    const auto value = ParseSlot(*text);
     if (value && (!newest || value->seq > newest->seq)) newest = value;
-    if (!value && slot.rfind(kTagOfAny, 0) == 0 && slot.rfind(std::string(kTag) + " ", 0) != 0) {
+    if (IsNewer(*text)) {
       return PreconditionError("STORE_VERSION",
                                path + ": the anchor was written by a newer build; use that one");
     }

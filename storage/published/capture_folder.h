@@ -28,7 +28,8 @@ std::string_view CaptureFormName(CaptureForm form);  // "current", "legacy", "gl
 // The rule under which a capture without schema and `complete` is read; reports disclose it by this
 // name.
 inline constexpr std::string_view kLegacyCaptureRule =
-    "legacy-capture: written once, when the capture had ended, so it has no \"complete\"; accepted when "
+    "legacy-capture: written once, when the capture had ended, so it has no \"complete\"; accepted "
+    "when "
     "its counts agree and every file has a digest";
 
 // A folder with a capture manifest (not of form kDataset).

@@ -51,12 +51,12 @@ bool IsLogOrigin(std::string_view origin) {
          });
 }
 
-std::string CheckpointBody(const Checkpoint& checkpoint) {
+std::string CheckpointBody(const LogCheckpoint& checkpoint) {
   return checkpoint.origin + "\n" + std::to_string(checkpoint.size) + "\n" +
          Base64(Text(checkpoint.root)) + "\n";
 }
 
-absl::StatusOr<std::string> SignCheckpoint(const Checkpoint& checkpoint, const Signer& signer) {
+absl::StatusOr<std::string> SignCheckpoint(const LogCheckpoint& checkpoint, const Signer& signer) {
   if (!IsLogOrigin(checkpoint.origin)) return Invalid("the origin has other characters than names");
   const std::string body = CheckpointBody(checkpoint);
   ASSAY_ASSIGN_OR_RETURN(const std::string signature, signer.Sign(body));

@@ -21,22 +21,22 @@ namespace assay {
 
 inline constexpr uint64_t kLogSizeMax = uint64_t{1} << 53;  // JSON holds it exactly
 
-struct Checkpoint {
+struct LogCheckpoint {
   std::string origin;  // [A-Za-z0-9./:_-]{1,128}
   uint64_t size = 0;
   DigestBytes root{};
 };
 
 struct SignedCheckpoint {
-  Checkpoint checkpoint;
+  LogCheckpoint checkpoint;
   std::string body;       // the signed bytes
   std::string key_hash;   // 4 bytes
   std::string signature;  // 64 bytes
 };
 
 bool IsLogOrigin(std::string_view origin);
-std::string CheckpointBody(const Checkpoint& checkpoint);
-absl::StatusOr<std::string> SignCheckpoint(const Checkpoint& checkpoint, const Signer& signer);
+std::string CheckpointBody(const LogCheckpoint& checkpoint);
+absl::StatusOr<std::string> SignCheckpoint(const LogCheckpoint& checkpoint, const Signer& signer);
 // CHECKPOINT_INVALID unless `note` is exactly what SignCheckpoint would write for some key.
 absl::StatusOr<SignedCheckpoint> ParseCheckpoint(std::string_view note);
 // True when the note's key hash and signature are `key`'s.

@@ -173,7 +173,7 @@ TEST_F(KeyFiles, OpensslReadsKeysAndVerifiesSignatures) {
 
 TEST(Checkpoints, OnlyTheExactNoteIsRead) {
   const auto signer = Signer::FromSeed(Seed(kRfc8032[0].seed));
-  Checkpoint checkpoint{"assay/log-1", 7, Sha256Of("root")};
+  LogCheckpoint checkpoint{"assay/log-1", 7, Sha256Of("root")};
   const std::string note = *SignCheckpoint(checkpoint, **signer);
   EXPECT_EQ(note.substr(0, note.find("\n\n") + 1),
             "assay/log-1\n7\n" + Base64(FromHex(Sha256Hex("root"))) + "\n");

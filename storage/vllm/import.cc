@@ -75,7 +75,7 @@ class Import {
   std::vector<std::string> files_;
   std::optional<FinalNorm> norm_;
   CaptureWriterInfo info_;
-  std::unique_ptr<CaptureFolder> out_;
+  std::unique_ptr<VllmOutFolder> out_;
   std::map<std::vector<int64_t>, std::vector<int64_t>> contexts_;  // tokens read -> indices
   std::set<int64_t> wanted_, done_;                                // of this run
   VllmImportResult result_;
@@ -273,7 +273,7 @@ absl::StatusOr<VllmImportResult> Import::Run(DigestCache* cache) {
   for (const SuiteContext& context : suite_.contexts) {
     contexts_[{context.tokens.begin(), context.tokens.end() - 1}].push_back(context.index);
   }
-  ASSAY_ASSIGN_OR_RETURN(out_, CaptureFolder::Open(request_.out, suite_, info_, request_.store));
+  ASSAY_ASSIGN_OR_RETURN(out_, VllmOutFolder::Open(request_.out, suite_, info_, request_.store));
   for (const int64_t index : out_->wanted()) {
     if (!out_->Has(index)) wanted_.insert(index);
   }

@@ -15,8 +15,8 @@
 
 #include "absl/status/statusor.h"
 #include "storage/format/digest_cache.h"
-#include "storage/vllm/capture_folder.h"
 #include "storage/vllm/extracted_file.h"
+#include "storage/vllm/out_folder.h"
 
 namespace assay {
 

@@ -36,7 +36,7 @@ struct RopeScaling {
 double YarnAttentionScale(double factor, double mscale = 1);
 
 struct ModelConfig {
-  std::string family;        // name of the Family: "llama", "qwen2", "qwen3"
+  std::string family;        // name of the ModelFamily: "llama", "qwen2", "qwen3"
   std::string architecture;  // as the file spells it: "LlamaForCausalLM", "llama"
   int64_t vocab = 0;
   int64_t hidden = 0;

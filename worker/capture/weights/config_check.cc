@@ -20,7 +20,7 @@ absl::Status UnsupportedFeature(std::string_view where, std::string_view what) {
                           "score the capture's folder");
 }
 
-void ApplyFamily(const Family& family, ModelConfig& config) {
+void ApplyFamily(const ModelFamily& family, ModelConfig& config) {
   config.family = family.name;
   config.qkv_bias = family.attention_bias == AttentionBias::kAlways;
   config.qk_norm = family.qk_norm;

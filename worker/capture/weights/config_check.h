@@ -19,7 +19,7 @@ absl::Status UnknownArchitecture(std::string_view where, std::string_view found)
 absl::Status UnsupportedFeature(std::string_view where, std::string_view what);
 
 // What the family alone decides.
-void ApplyFamily(const Family& family, ModelConfig& config);
+void ApplyFamily(const ModelFamily& family, ModelConfig& config);
 
 // FIELD_INVALID unless sizes fit each other, eps and theta are positive and rope fields are sound.
 absl::Status CheckConfig(const ModelConfig& config, std::string_view where);

@@ -170,7 +170,7 @@ absl::Status ReadRope(const GgufFile& file, const std::string& arch, ModelConfig
 
 absl::StatusOr<ModelConfig> ConfigFromGguf(const GgufFile& file) {
   ASSAY_ASSIGN_OR_RETURN(const std::string architecture, file.String("general.architecture"));
-  const Family* const family = FamilyByName(architecture);
+  const ModelFamily* const family = FamilyByName(architecture);
   if (family == nullptr) return UnknownArchitecture(file.path(), architecture);
   if (file.Has("split.count")) {
     ASSAY_ASSIGN_OR_RETURN(const int64_t parts, file.Int("split.count", 0, 1 << 20));

@@ -51,7 +51,7 @@ absl::Status CheckPass(const JsonFields& fields) {
   return absl::OkStatus();
 }
 
-absl::Status ReadSizes(const JsonFields& fields, const Json& config, const Family& family,
+absl::Status ReadSizes(const JsonFields& fields, const Json& config, const ModelFamily& family,
                        ModelConfig& out) {
   ASSAY_ASSIGN_OR_RETURN(out.vocab, Dim(fields, "vocab_size", family.vocab));
   ASSAY_ASSIGN_OR_RETURN(out.hidden, Dim(fields, "hidden_size", 4096));
@@ -95,7 +95,7 @@ absl::StatusOr<std::vector<bool>> SlidingLayers(const JsonFields& fields, int64_
 }
 
 // arch-qwen-llama 1.6. `sliding_window` without use_sliding_window means nothing.
-absl::Status ReadWindows(const JsonFields& fields, const Json& config, const Family& family,
+absl::Status ReadWindows(const JsonFields& fields, const Json& config, const ModelFamily& family,
                          ModelConfig& out) {
   out.windows.assign(static_cast<size_t>(out.layers), 0);
   ASSAY_ASSIGN_OR_RETURN(const bool used, Flag(fields, "use_sliding_window"));
@@ -141,9 +141,9 @@ absl::Status ReadTied(const JsonFields& outer, const JsonFields& fields, ModelCo
 }
 
 // `config` is the text model's part of the file, `outer` the whole file; often they are the same.
-absl::StatusOr<ModelConfig> ReadTextModel(const Family& family, const std::string& architecture,
-                                          const JsonFields& outer, const JsonFields& fields,
-                                          const Json& config) {
+absl::StatusOr<ModelConfig> ReadTextModel(const ModelFamily& family,
+                                          const std::string& architecture, const JsonFields& outer,
+                                          const JsonFields& fields, const Json& config) {
   ModelConfig out;
   out.architecture = architecture;
   ApplyFamily(family, out);
@@ -176,7 +176,7 @@ absl::StatusOr<ModelConfig> ConfigFromHf(const Json& config, std::string_view wh
   ASSAY_RETURN_IF_ERROR(outer.CheckObject());
   ASSAY_ASSIGN_OR_RETURN(const std::string name, FirstClass(outer, config));
   ASSAY_ASSIGN_OR_RETURN(const std::string type, ModelType(outer));
-  const Family* family = name.empty() ? FamilyByName(type) : FamilyByClass(name);
+  const ModelFamily* family = name.empty() ? FamilyByName(type) : FamilyByClass(name);
   if (family != nullptr)
     return ReadTextModel(*family, std::string(family->hf_class), outer, outer, config);
   std::string found = name.empty() ? type : name;

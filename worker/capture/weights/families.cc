@@ -3,7 +3,7 @@
 namespace assay {
 namespace {
 
-constexpr Family kFamilies[] = {
+constexpr ModelFamily kFamilies[] = {
     {.name = "llama",
      .hf_class = "LlamaForCausalLM",
      .vocab = 32000,
@@ -32,15 +32,15 @@ constexpr Family kFamilies[] = {
 
 }  // namespace
 
-const Family* FamilyByName(std::string_view name) {
-  for (const Family& family : kFamilies) {
+const ModelFamily* FamilyByName(std::string_view name) {
+  for (const ModelFamily& family : kFamilies) {
     if (family.name == name) return &family;
   }
   return nullptr;
 }
 
-const Family* FamilyByClass(std::string_view hf_class) {
-  for (const Family& family : kFamilies) {
+const ModelFamily* FamilyByClass(std::string_view hf_class) {
+  for (const ModelFamily& family : kFamilies) {
     if (family.hf_class == hf_class) return &family;
   }
   return nullptr;
@@ -48,7 +48,7 @@ const Family* FamilyByClass(std::string_view hf_class) {
 
 std::string SupportedFamilies() {
   std::string classes, names;
-  for (const Family& family : kFamilies) {
+  for (const ModelFamily& family : kFamilies) {
     const char* const separator = classes.empty() ? "" : ", ";
     classes.append(separator).append(family.hf_class);
     names.append(separator).append(family.name);

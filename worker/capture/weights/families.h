@@ -15,7 +15,7 @@ enum class AttentionBias {
   kAlways,  // q, k and v, never o
 };
 
-struct Family {
+struct ModelFamily {
   std::string_view name;      // Hugging Face's model_type, GGUF's general.architecture
   std::string_view hf_class;  // Hugging Face's architectures[0]
 
@@ -34,8 +34,8 @@ struct Family {
 };
 
 // Null when the family is not supported.
-const Family* FamilyByName(std::string_view name);
-const Family* FamilyByClass(std::string_view hf_class);
+const ModelFamily* FamilyByName(std::string_view name);
+const ModelFamily* FamilyByClass(std::string_view hf_class);
 
 // "LlamaForCausalLM, ... (Hugging Face folders) and llama, ... (GGUF)", for messages.
 std::string SupportedFamilies();

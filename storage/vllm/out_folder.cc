@@ -1,4 +1,4 @@
-#include "storage/vllm/capture_folder.h"
+#include "storage/vllm/out_folder.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -65,7 +65,7 @@ std::string_view HiddenStoreName(HiddenStore store) {
   return "f32";
 }
 
-CaptureFolder::CaptureFolder(std::string dir, const Suite& suite, const CaptureWriterInfo& info,
+VllmOutFolder::VllmOutFolder(std::string dir, const Suite& suite, const CaptureWriterInfo& info,
                              HiddenStore store, int lock)
     : dir_(std::move(dir)),
       suite_(suite),
@@ -74,9 +74,9 @@ CaptureFolder::CaptureFolder(std::string dir, const Suite& suite, const CaptureW
       lock_(lock),
       start_ms_(Clock::Real()->MonotonicMillis()) {}
 
-CaptureFolder::~CaptureFolder() { close(lock_); }
+VllmOutFolder::~VllmOutFolder() { close(lock_); }
 
-absl::StatusOr<std::unique_ptr<CaptureFolder>> CaptureFolder::Open(const std::string& dir,
+absl::StatusOr<std::unique_ptr<VllmOutFolder>> VllmOutFolder::Open(const std::string& dir,
                                                                    const Suite& suite,
                                                                    const CaptureWriterInfo& info,
                                                                    HiddenStore store) {
@@ -84,7 +84,7 @@ absl::StatusOr<std::unique_ptr<CaptureFolder>> CaptureFolder::Open(const std::st
   ASSAY_RETURN_IF_ERROR(EnsureDirectory(dir));
   const int lock = open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock < 0) return ErrnoError(errno, dir);
-  std::unique_ptr<CaptureFolder> folder(new CaptureFolder(dir, suite, info, store, lock));
+  std::unique_ptr<VllmOutFolder> folder(new VllmOutFolder(dir, suite, info, store, lock));
   if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
     return UnavailableError("OUT_BUSY", dir + ": another process writes there; wait for it");
   }
@@ -95,7 +95,7 @@ absl::StatusOr<std::unique_ptr<CaptureFolder>> CaptureFolder::Open(const std::st
   return folder;
 }
 
-Json CaptureFolder::ManifestNow(bool complete) const {
+Json VllmOutFolder::ManifestNow(bool complete) const {
   CaptureWriterInfo info = info_;
   info.elapsed_sec = static_cast<double>(Clock::Real()->MonotonicMillis() - start_ms_) / 1000.0;
   std::vector<CaptureRecord> records;
@@ -104,7 +104,7 @@ Json CaptureFolder::ManifestNow(bool complete) const {
 }
 
 // Keeps a file of an earlier run if it is there and whole; otherwise its context is made again.
-void CaptureFolder::KeepIfWhole(const CaptureRecord& record) {
+void VllmOutFolder::KeepIfWhole(const CaptureRecord& record) {
   const std::string path = JoinPath(dir_, HiddenFileName(record.index));
   if (std::find(wanted_.begin(), wanted_.end(), record.index) == wanted_.end()) return;
   const auto digest = Sha256File(path);
@@ -115,7 +115,7 @@ void CaptureFolder::KeepIfWhole(const CaptureRecord& record) {
   records_[record.index] = record;
 }
 
-absl::Status CaptureFolder::Adopt() {
+absl::Status VllmOutFolder::Adopt() {
   const std::string path = JoinPath(dir_, kCaptureManifestName);
   if (!FileExists(path)) {
     ASSAY_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(dir_));
@@ -139,7 +139,7 @@ absl::Status CaptureFolder::Adopt() {
   return absl::OkStatus();
 }
 
-absl::Status CaptureFolder::Add(int64_t index, std::span<const float> rows, uint64_t width) {
+absl::Status VllmOutFolder::Add(int64_t index, std::span<const float> rows, uint64_t width) {
   ASSAY_ASSIGN_OR_RETURN(const std::string bytes, FileBytes(index, rows, width, store_));
   CaptureRecord record;
   record.index = index;
@@ -166,7 +166,7 @@ absl::Status CaptureFolder::Add(int64_t index, std::span<const float> rows, uint
                           "different states; remove one of them, and look at the engine's noise");
 }
 
-absl::StatusOr<bool> CaptureFolder::WriteManifest() {
+absl::StatusOr<bool> VllmOutFolder::WriteManifest() {
   const bool complete = records_.size() == wanted_.size();
   manifest_ = ManifestNow(complete);
   ASSAY_RETURN_IF_ERROR(

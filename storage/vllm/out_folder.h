@@ -1,8 +1,8 @@
 // A capture directory of another engine's states in the making: the form that assay.CaptureWriter
 // of the Python package writes, and either continues what the other has begun.
 
-#ifndef ASSAY_STORAGE_VLLM_CAPTURE_FOLDER_H_
-#define ASSAY_STORAGE_VLLM_CAPTURE_FOLDER_H_
+#ifndef ASSAY_STORAGE_VLLM_OUT_FOLDER_H_
+#define ASSAY_STORAGE_VLLM_OUT_FOLDER_H_
 
 #include <cstdint>
 #include <map>
@@ -23,18 +23,18 @@ enum class HiddenStore { kKeep, kBf16, kF32 };
 std::string_view HiddenStoreName(HiddenStore store);  // "keep", "bf16", "f32"
 
 // Held by one process at a time, by a lock on the folder. Not thread-safe.
-class CaptureFolder {
+class VllmOutFolder {
  public:
   // Makes `dir`, or continues the capture in it: contexts whose file has the recorded digest are
   // kept. `suite` and `info` outlive the object; info.filter and info.cut_point are set.
   // CAPTURE_OUT_OCCUPIED when the folder holds something else, OUT_BUSY.
-  static absl::StatusOr<std::unique_ptr<CaptureFolder>> Open(const std::string& dir,
+  static absl::StatusOr<std::unique_ptr<VllmOutFolder>> Open(const std::string& dir,
                                                              const Suite& suite,
                                                              const CaptureWriterInfo& info,
                                                              HiddenStore store);
-  ~CaptureFolder();
-  CaptureFolder(const CaptureFolder&) = delete;
-  CaptureFolder& operator=(const CaptureFolder&) = delete;
+  ~VllmOutFolder();
+  VllmOutFolder(const VllmOutFolder&) = delete;
+  VllmOutFolder& operator=(const VllmOutFolder&) = delete;
 
   const std::vector<int64_t>& wanted() const { return wanted_; }  // indices of the filter
   bool Has(int64_t index) const { return records_.count(index) != 0; }
@@ -49,7 +49,7 @@ class CaptureFolder {
   const Json& manifest() const { return manifest_; }
 
  private:
-  CaptureFolder(std::string dir, const Suite& suite, const CaptureWriterInfo& info,
+  VllmOutFolder(std::string dir, const Suite& suite, const CaptureWriterInfo& info,
                 HiddenStore store, int lock);
   absl::Status Adopt();
   void KeepIfWhole(const CaptureRecord& record);
@@ -68,4 +68,4 @@ class CaptureFolder {
 
 }  // namespace assay
 
-#endif  // ASSAY_STORAGE_VLLM_CAPTURE_FOLDER_H_
+#endif  // ASSAY_STORAGE_VLLM_OUT_FOLDER_H_
