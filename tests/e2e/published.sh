@@ -51,7 +51,7 @@ keys = ("model", "quantization", "quantization_config", "kv_cache_dtype", "suite
 open(sys.argv[1], "w").write(json.dumps({key: manifest[key] for key in keys}, indent=2))
 PYTHON
 run 0 "$BIN/assay" capture verify "$WORK/legacy" --suite "$qf/suite"
-grep -q "legacy-v3" "$WORK/stdout" || fail "the rule is not disclosed"
+grep -q "legacy-capture" "$WORK/stdout" || fail "the rule is not disclosed"
 run 0 "$BIN/assay" score --suite "$qf/suite" --reference "$qf/captures/reference" --candidate "a=$WORK/legacy" \
   --head "$qf/head/weight.safetensors" --threads 1 --out "$WORK/legacy-out"
 [ "$(json "$WORK/legacy-out/a/report.json" 'd["candidate"]["capture"]["legacy"]')" = True ] || fail "the report does not say legacy"
