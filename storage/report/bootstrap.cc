@@ -23,25 +23,24 @@ std::vector<std::vector<double>> Group(const std::vector<ClusterValue>& values) 
   return groups;
 }
 
-double Resample(const std::vector<std::vector<double>>& groups, PythonRandom* random) {
+double Resample(const std::vector<std::vector<double>>& groups,
+                const std::vector<uint32_t>& drawn) {
   CompensatedSum sum;
   uint64_t count = 0;
-  for (size_t i = 0; i < groups.size(); ++i) {
-    const auto& group = groups[random->RandBelow(static_cast<uint32_t>(groups.size()))];
+  for (const uint32_t index : drawn) {
+    const auto& group = groups[index];
     for (const double value : group) sum.Add(value);
     count += group.size();
   }
   return sum.Result() / static_cast<double>(count);
 }
 
-double ResampleSums(const std::vector<uint64_t>& sizes, FixedSums* sums, PythonRandom* random) {
-  uint64_t count = 0;
+double ResampleSums(const std::vector<uint64_t>& sizes, const std::vector<uint32_t>& drawn,
+                    FixedSums* sums) {
   sums->Start();
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    const uint32_t drawn = random->RandBelow(static_cast<uint32_t>(sizes.size()));
-    sums->Add(drawn);
-    count += sizes[drawn];
-  }
+  sums->AddEach(drawn);
+  uint64_t count = 0;
+  for (const uint32_t index : drawn) count += sizes[index];
   return sums->Result() / static_cast<double>(count);
 }
 
@@ -70,6 +69,8 @@ BootstrapResult ClusterBootstrap(const std::vector<ClusterValue>& values,
   }
   PythonRandom random(options.seed);
   std::vector<double> means(options.samples);
+  std::vector<uint32_t> drawn(groups.size());
+  const auto clusters = static_cast<uint32_t>(groups.size());
   if (options.sum == BootstrapSum::kExactByCluster) {
     std::vector<double> totals;
     std::vector<uint64_t> sizes;
@@ -78,9 +79,15 @@ BootstrapResult ClusterBootstrap(const std::vector<ClusterValue>& values,
       sizes.push_back(group.size());
     }
     FixedSums sums(totals);
-    for (double& mean : means) mean = ResampleSums(sizes, &sums, &random);
+    for (double& mean : means) {
+      random.RandBelowEach(clusters, drawn);
+      mean = ResampleSums(sizes, drawn, &sums);
+    }
   } else {
-    for (double& mean : means) mean = Resample(groups, &random);
+    for (double& mean : means) {
+      random.RandBelowEach(clusters, drawn);
+      mean = Resample(groups, drawn);
+    }
   }
   std::sort(means.begin(), means.end());
   out.samples = options.samples;

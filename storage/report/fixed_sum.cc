@@ -51,6 +51,23 @@ FixedSums::FixedSums(std::span<const double> values) : values_(values.begin(), v
     if (shift % 64 != 0 && limb + 1 < kLimbs) limbs[limb + 1] = mantissa >> (64 - shift % 64);
     if (values_[i] < 0) Negate(&limbs);
   }
+  if (least != INT_MAX && most - least + kCountBits >= 127) return;
+  for (const Limbs& limbs : limbs_) {
+    narrow_.push_back(
+        static_cast<__int128>((static_cast<unsigned __int128>(limbs[1]) << 64) | limbs[0]));
+  }
+}
+
+void FixedSums::AddEach(std::span<const uint32_t> indices) {
+  if (narrow_.empty()) {
+    for (const uint32_t index : indices) Add(index);
+    return;
+  }
+  __int128 sum = 0;
+  for (const uint32_t index : indices) sum += narrow_[index];
+  const Limbs wide = {static_cast<uint64_t>(sum), static_cast<uint64_t>(sum >> 64),
+                      sum < 0 ? ~uint64_t{0} : 0};
+  AddLimbs(wide);
 }
 
 void FixedSums::Start() {

@@ -18,25 +18,32 @@ void Compare(const std::vector<double>& values, bool fixed) {
   PythonRandom random(7);
   for (int sample = 0; sample < 2000; ++sample) {
     ExactSum want;
+    std::vector<uint32_t> drawn;
     sums.Start();
     for (size_t i = 0; i < values.size(); ++i) {
       const uint32_t index = random.RandBelow(static_cast<uint32_t>(values.size()));
       sums.Add(index);
       want.Add(values[index]);
+      drawn.push_back(index);
     }
+    ASSERT_EQ(sums.Result(), want.Result()) << sample;
+    sums.Start();
+    sums.AddEach(drawn);
     ASSERT_EQ(sums.Result(), want.Result()) << sample;
   }
 }
 
 TEST(FixedSums, EqualExactSums) {
   PythonRandom random(3);
-  std::vector<double> positive, mixed, wide;
+  std::vector<double> near, positive, mixed, wide;
   for (int i = 0; i < 300; ++i) {
     const double x = random.Random() - 0.5;
+    near.push_back(std::ldexp(x, -static_cast<int>(random.RandBelow(30))));
     positive.push_back(std::ldexp(std::fabs(x), -static_cast<int>(random.RandBelow(40))));
     mixed.push_back(std::ldexp(x, -static_cast<int>(random.RandBelow(60))));
     wide.push_back(std::ldexp(x, -static_cast<int>(random.RandBelow(600))));
   }
+  Compare(near, true);
   Compare(positive, true);
   Compare(mixed, true);
   Compare(wide, false);

@@ -4,6 +4,16 @@
 #include <unordered_set>
 
 namespace assay {
+namespace {
+
+uint32_t Temper(uint32_t y) {
+  y ^= y >> 11;
+  y ^= (y << 7) & 0x9d2c5680u;
+  y ^= (y << 15) & 0xefc60000u;
+  return y ^ (y >> 18);
+}
+
+}  // namespace
 
 void PythonRandom::SeedBase(uint32_t seed) {
   state_[0] = seed;
@@ -52,11 +62,7 @@ void PythonRandom::Refill() {
 
 uint32_t PythonRandom::Word() {
   if (next_ >= kWords) Refill();
-  uint32_t y = state_[next_++];
-  y ^= y >> 11;
-  y ^= (y << 7) & 0x9d2c5680u;
-  y ^= (y << 15) & 0xefc60000u;
-  return y ^ (y >> 18);
+  return Temper(state_[next_++]);
 }
 
 uint32_t PythonRandom::GetRandBits(int k) { return Word() >> (32 - k); }
@@ -68,6 +74,22 @@ uint32_t PythonRandom::RandBelow(uint32_t n) {
     value = GetRandBits(bits);
   } while (value >= n);
   return value;
+}
+
+void PythonRandom::RandBelowEach(uint32_t n, std::span<uint32_t> out) {
+  const int shift = 32 - std::bit_width(n);
+  std::array<uint32_t, kWords> values;
+  for (size_t filled = 0; filled < out.size();) {
+    if (next_ >= kWords) Refill();
+    for (int i = next_; i < kWords; ++i) values[i] = Temper(state_[i]) >> shift;
+    // No branch on what is rejected, which nothing predicts.
+    int at = next_;  // stores to `out` might change a member, for all that a compiler knows
+    for (; at < kWords && filled < out.size(); ++at) {
+      out[filled] = values[at];
+      filled += values[at] < n ? 1 : 0;
+    }
+    next_ = at;
+  }
 }
 
 double PythonRandom::Random() {

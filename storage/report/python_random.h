@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,9 @@ class PythonRandom {
   uint32_t Word();                 // one tempered output word
   uint32_t GetRandBits(int k);     // 1 <= k <= 32: the top k bits of one word
   uint32_t RandBelow(uint32_t n);  // randrange(n); n > 0
-  double Random();                 // [0, 1), 53 bits
+  // RandBelow(n) for each of `out`, and the state afterwards is the same; several times as fast.
+  void RandBelowEach(uint32_t n, std::span<uint32_t> out);
+  double Random();  // [0, 1), 53 bits
 
   // choices(range(n), k=k).
   std::vector<uint32_t> ChoiceIndices(uint32_t n, uint32_t k);

@@ -38,6 +38,19 @@ TEST(PythonRandom, RandBelow) {
   EXPECT_THAT(draws(32), ElementsAre(8, 4, 16, 7, 31, 28, 30, 24, 13, 6, 31, 1));
 }
 
+// The same draws as one by one, over ends of the state and with other draws between.
+TEST(PythonRandom, RandBelowEach) {
+  PythonRandom one(20260815), each(20260815);
+  for (const uint32_t n : {1u, 2u, 330u, 842u, 1024u, 0x80000001u, 0xffffffffu}) {
+    for (const size_t count : {0, 1, 5, 623, 624, 2000}) {
+      std::vector<uint32_t> draws(count);
+      each.RandBelowEach(n, draws);
+      for (const uint32_t draw : draws) ASSERT_EQ(draw, one.RandBelow(n));
+      ASSERT_EQ(each.Word(), one.Word());
+    }
+  }
+}
+
 TEST(PythonRandom, RandomAndChoices) {
   PythonRandom random(1);
   EXPECT_THAT(Times(3, [&] { return random.Random(); }),
