@@ -22,18 +22,17 @@ struct FolderCommand {
   bool allow_partial = false;
 };
 
-// "label           value" lines; nothing for null.
+// Two columns, label and value; nothing for null.
 class Lines {
  public:
-  void Add(const char* label, const Json& value) {
+  void Add(const std::string& label, const Json& value) {
     if (value.is_null() || (value.is_structured() && value.empty())) return;
-    text_ += fmt::format("  {:<18}{}\n", label,
-                         value.is_string() ? value.get<std::string>() : value.dump());
+    rows_.push_back({"  " + label, value.is_string() ? value.get<std::string>() : value.dump()});
   }
-  std::string Take() { return std::move(text_); }
+  std::string Take() const { return TextTable({}, rows_); }
 
  private:
-  std::string text_;
+  std::vector<std::vector<std::string>> rows_;
 };
 
 std::string List(const Json& names) {
@@ -70,9 +69,9 @@ std::string CaptureText(const Json& json) {
   lines.Add("model", json["model"]);
   for (const auto& [key, value] : json["identity"].items()) {
     if (key == "assay_model" || key == "shard_sha256") {
-      lines.Add(key.c_str(), fmt::format("{} members", value.size()));
+      lines.Add(key, fmt::format("{} members", value.size()));
     } else {
-      lines.Add(key.c_str(), value);
+      lines.Add(key, value);
     }
   }
   lines.Add("point", json["cut_point"]);
@@ -104,11 +103,11 @@ std::string DatasetFolderText(const Json& json) {
   lines.Add("dataset_sha256", json["dataset_sha256"]);
   for (const char* part : {"dataset", "capture", "panel", "head", "runtime", "determinism"}) {
     for (const auto& [key, value] : json[part].items())
-      lines.Add(fmt::format("{}.{}", part, key).c_str(), value);
+      lines.Add(fmt::format("{}.{}", part, key), value);
   }
   for (const char* key : {"repository", "revision", "codec", "declared_bits"}) {
     if (json["weights"].contains(key))
-      lines.Add(fmt::format("weights.{}", key).c_str(), json["weights"][key]);
+      lines.Add(fmt::format("weights.{}", key), json["weights"][key]);
   }
   lines.Add("scope", json["scope_digest"]);
   lines.Add("coverage", json["coverage"]);

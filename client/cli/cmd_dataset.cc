@@ -41,6 +41,10 @@ std::string FindingLines(const char* kind, const std::vector<Finding>& findings)
 }
 
 absl::StatusOr<int> RunVerify(DatasetCommand command, CliContext& context) {
+  if (!IsDirectory(command.dir)) {
+    return NotFoundError("FILE_MISSING",
+                         command.dir + " is no folder; give the one that holds a dataset");
+  }
   command.options.verify_tensors = !command.no_tensors;
   const DatasetVerdict verdict = VerifyDataset(command.dir, command.options);
   const bool refused = !verdict.ok() || (command.strict && !verdict.findings.warnings.empty());

@@ -42,8 +42,7 @@ void AddImportCommand(CLI::App& app, CliContext& context) {
       "text\n"
       "and with what it may be compared with. assay logits takes the folder in the file's place;\n"
       "assay suite import llamacpp-logits makes the suite alone.",
-      "  assay import llamacpp-logits base.kld --bos none --out base\n"
-      "  assay logits compare base candidate.kld\n");
+      "  assay import llamacpp-logits base.kld --bos none --out base\n");
   AddLlamacppImportOptions(logits, command.get());
   OnRun(logits, context, [command, &context] { return ImportLogits(*command, context); });
 }

@@ -4,8 +4,10 @@
 
 #include "client/cli/artefact_commands.h"
 #include "fmt/format.h"
+#include "storage/base/files.h"
 #include "storage/base/macros.h"
 #include "storage/base/number_format.h"
+#include "storage/base/status.h"
 #include "storage/seal/pack.h"
 
 namespace assay {
@@ -16,7 +18,19 @@ struct PackCommand {
   bool no_positions = false;
 };
 
-absl::StatusOr<int> RunPack(const PackCommand& command, CliContext& context) {
+// "result/" -> "result.tar", in the folder where the command runs.
+absl::StatusOr<std::string> DefaultFile(const std::string& out) {
+  const std::string name = BaseName(out);
+  if (name.empty() || name == "/" || name == "." || name == "..") {
+    return InvalidError("BAD_USAGE", "\"" + out + "\" gives the file no name; give --out FILE");
+  }
+  return name + ".tar";
+}
+
+absl::StatusOr<int> RunPack(PackCommand command, CliContext& context) {
+  if (command.file.empty()) {
+    ASSAY_ASSIGN_OR_RETURN(command.file, DefaultFile(command.out));
+  }
   ASSAY_ASSIGN_OR_RETURN(const PackedFiles packed,
                          PackResult(command.out, !command.no_positions, command.file));
   context.PrintJson(Json{{"file", command.file},
@@ -50,12 +64,12 @@ void AddPackCommand(CLI::App& app, CliContext& context) {
       "Put a result into one file, a plain tar, which assay verify and assay report show read as\n"
       "it is. The same result gives the same bytes. Files that a result does not consist of are\n"
       "left out and named.",
-      "  assay pack result -o result.tar\n"
-      "  assay pack result --no-positions -o small.tar\n"
-      "  assay verify result.tar --key lab.pub\n");
+      "  assay pack result\n"
+      "  assay pack result --no-positions --out small.tar\n");
   pack->add_option("OUT", command->out, "The --out folder of a run, or a candidate's folder in it")
       ->required();
-  pack->add_option("-o,--output", command->file, "File to write")->required();
+  pack->add_option("-o,--out,--output", command->file,
+                   "File to write; default: the folder's name with .tar, here");
   pack->add_flag("--no-positions", command->no_positions,
                  "Leave out the arrays with the values of every position");
   OnRun(pack, context, [command, &context] { return RunPack(*command, context); });

@@ -49,7 +49,18 @@ absl::StatusOr<std::string> FetchProof(const ReceiptVerify& options, const std::
 }
 
 absl::StatusOr<int> RunReceiptVerify(const ReceiptVerify& options, CliContext& context) {
-  if (IsPublishedFile(options.path)) return VerifyPublished(options.path, context);
+  if (IsPublishedFile(options.path)) {
+    // Nobody who asks for a signature may take "every figure follows" for one.
+    if (!options.key.empty() || !options.proof.empty() || !options.session.server.empty() ||
+        !options.older.empty()) {
+      return InvalidError("RECEIPT_EXPECTED",
+                          options.path +
+                              " is a published document of another system: no key signed it and no "
+                              "log holds it; without --key, --proof, --server and --older its "
+                              "figures are checked");
+    }
+    return VerifyPublished(options.path, context);
+  }
   if (options.proof.empty() && options.session.server.empty()) {
     if (!options.older.empty() || !options.save_proof.empty() || !options.save_checkpoint.empty()) {
       return InvalidError("BAD_USAGE",

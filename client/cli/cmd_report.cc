@@ -68,8 +68,10 @@ absl::StatusOr<int> Show(Session* session, const Json& ref, uint64_t max_bytes,
 absl::StatusOr<int> ShowReceipt(const SealedCommand& command, CliContext& context) {
   if (FileExists(command.name)) {
     if (IsPublishedFile(command.name)) return ShowPublished(command.name, context);
-    ASSAY_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(command.name, kReceiptBytesMax));
-    ASSAY_RETURN_IF_ERROR(ParseJson(bytes, command.name).status());
+    const std::string file =
+        IsDirectory(command.name) ? JoinPath(command.name, kReceiptFile) : command.name;
+    ASSAY_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(file, kReceiptBytesMax));
+    ASSAY_RETURN_IF_ERROR(ParseJson(bytes, file).status());
     context.out() << bytes << (bytes.ends_with("\n") ? "" : "\n");
     return kExitSuccess;
   }

@@ -91,7 +91,16 @@ absl::StatusOr<Summary> SummaryOf(const NamedResults& all, const ShowCommand& co
 }
 
 absl::StatusOr<int> ShowReport(const ShowCommand& command, CliContext& context) {
-  if (IsPublishedFile(command.name)) return ShowPublished(command.name, context);
+  if (IsPublishedFile(command.name)) {
+    if (command.style == "llama.cpp") {
+      return PreconditionError("FILE_MISSING",
+                               command.name +
+                                   ": a published report has no values of single positions, which "
+                                   "this block is made of; use --style table");
+    }
+    context.json = context.json || command.style == "json";
+    return ShowPublished(command.name, context);
+  }
   ASSAY_ASSIGN_OR_RETURN(const NamedResults all,
                          FindResults(command.name, command.session, "assay report show"));
   const bool one = all.results.size() == 1;
@@ -127,11 +136,10 @@ void AddReportShowCommand(CLI::App& report, CliContext& context) {
   auto command = std::make_shared<ShowCommand>();
   CLI::App* show = AddCommand(
       report, context, "show",
-      "Show a result: a candidate's folder or report.json, a whole --out folder, or a sealed "
-      "report\n"
-      "of a coordinator, or a published report of another system. --json prints report.json as it "
-      "was sealed (of an --out folder: its\n"
-      "summary). docs/reading-a-report.md explains every figure.",
+      "Show a result: a candidate's folder or report.json, a whole --out folder, a file of assay\n"
+      "pack, a sealed report of a coordinator, or a published report of another system. --json\n"
+      "prints report.json as it was sealed (of an --out folder: its summary).\n"
+      "docs/reading-a-report.md explains every figure.",
       "  assay report show result/int4\n"
       "  assay report show result/int4 --style llama.cpp\n"
       "  assay report show result --versus int8\n"

@@ -1,6 +1,7 @@
 // assay report verify, report recompute, receipt verify, receipt recompute: documents of others,
 // recognized by content and recomputed.
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -11,15 +12,17 @@
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/dataset/finding.h"
 #include "storage/published/examine.h"
 #include "storage/published/recompute.h"
+#include "storage/seal/pack.h"
 
 namespace assay {
 namespace {
 
 struct VerifyCommand {
   std::vector<std::string> files, inputs;
-  std::string suite, out;
+  std::string suite, out, key;
   bool recompute = false;
 };
 
@@ -79,7 +82,38 @@ absl::Status Recompute(const VerifyCommand& command, const std::string& file,
   return WriteFileAtomic(command.out, PythonPrettyJson(*document));
 }
 
+// Where assay verify finds a result of Assay's own that `path` is, or is part of; "" for others.
+std::string OwnResult(const std::string& path) {
+  if (IsDirectory(path) || IsPackedResult(path)) return path;
+  const absl::StatusOr<Json> document = ReadJsonFile(path, kPublishedBytesMax);
+  if (!document.ok()) return "";
+  const std::string schema = DatasetText(DatasetMember(*document, {"schema"}));
+  if (schema.rfind("assay-receipt/", 0) == 0) return path;
+  return schema.rfind("assay-report/", 0) == 0 ? DirName(path) : "";
+}
+
+// Recomputed from the arrays beside it, so it needs no inputs.
+absl::StatusOr<int> VerifyOwn(const VerifyCommand& command, CliContext& context) {
+  if (command.files.size() > 1) {
+    return InvalidError("BAD_USAGE", "give one result of Assay's at a time");
+  }
+  if (!command.inputs.empty() || !command.suite.empty() || !command.out.empty()) {
+    return InvalidError("BAD_USAGE",
+                        "--inputs, --suite and --out are for published documents; a result of "
+                        "Assay's is recomputed from the arrays beside it");
+  }
+  return VerifyPath(OwnResult(command.files.front()), command.key, context);
+}
+
 absl::StatusOr<int> RunVerify(const VerifyCommand& command, CliContext& context) {
+  if (std::any_of(command.files.begin(), command.files.end(),
+                  [](const std::string& file) { return !OwnResult(file).empty(); })) {
+    return VerifyOwn(command, context);
+  }
+  if (!command.key.empty()) {
+    return InvalidError("RECEIPT_EXPECTED",
+                        "no key signs published documents; without --key figures are checked");
+  }
   if (!command.out.empty() && command.files.size() > 1) {
     return InvalidError("BAD_USAGE", "--out takes the document of one file; give one");
   }
@@ -96,7 +130,8 @@ absl::StatusOr<int> RunVerify(const VerifyCommand& command, CliContext& context)
     Json json = {{"file", file},
                  {"schema", examination.schema},
                  {"what", examination.what},
-                 {"valid", examination.ok()}};
+                 {"valid", examination.ok()},
+                 {"checked", examination.checked()}};
     text += fmt::format("{}: {}{}\n", file, examination.what,
                         examination.schema.empty() ? "" : " (" + examination.schema + ")");
     for (const PublishedCheck& check : examination.checks) {
@@ -104,14 +139,21 @@ absl::StatusOr<int> RunVerify(const VerifyCommand& command, CliContext& context)
       json["checks"].push_back(
           {{"gate", check.gate}, {"outcome", JsonWord(check.outcome)}, {"detail", check.detail}});
     }
-    text += examination.ok() ? "VALID: everything that was checked; what was not is marked --\n"
-                             : "REFUSED: see the lines marked FAIL\n";
+    text += !examination.ok() ? "REFUSED: see the lines marked FAIL\n"
+            : examination.checked()
+                ? "VALID: everything that was checked; what was not is marked --\n"
+                : "NOT CHECKED: no figure follows from the document alone\n";
     ok = ok && examination.ok();
     documents.push_back(std::move(json));
   }
   context.PrintJson(Json{{"documents", documents}, {"valid", ok}});
   context.Print(text);
   return ok ? kExitSuccess : kExitVerificationFailed;
+}
+
+void AddKey(CLI::App* app, VerifyCommand* command) {
+  app->add_option("--key", command->key,
+                  "For a result of Assay's: public key (PEM) or list of keys that you trust");
 }
 
 void AddRecompute(CLI::App& parent, CliContext& context, const std::string& noun) {
@@ -123,7 +165,11 @@ void AddRecompute(CLI::App& parent, CliContext& context, const std::string& noun
       "from their reports, aggregates from shard reports and suite. It must have the same bytes.",
       "  assay " + noun + " recompute k5-10M.json --inputs shards --suite suite\n" + "  assay " +
           noun + " recompute paired.json --inputs a.json --inputs b.json --out again.json\n");
-  recompute->add_option("FILE", command->files, "Published documents")->required();
+  recompute
+      ->add_option("FILE", command->files,
+                   "Published documents, or one result of Assay's, recomputed from its arrays")
+      ->required();
+  AddKey(recompute, command.get());
   recompute
       ->add_option("--inputs", command->inputs,
                    "File, or folder of .json files, that documents name; found by digest")
@@ -142,9 +188,12 @@ void AddReportVerifyCommand(CLI::App& report, CliContext& context) {
       report, context, "verify",
       "Check published reports of other systems (and their suite and capture manifests, audits,\n"
       "dataset documents): recognized by content, everything that follows from the document is\n"
-      "computed again, one line for each gate. Exit code 5 when a figure differs.",
-      "  assay report verify FILE.json\n");
-  verify->add_option("FILE", command->files, "Documents")->required();
+      "computed again, one line for each gate. Exit code 5 when a figure differs. A result of\n"
+      "Assay's own is checked as assay verify does.",
+      "  assay report verify FILE.json\n"
+      "  assay report verify result/int4 --key lab.pub\n");
+  verify->add_option("FILE", command->files, "Documents, or one result of Assay's")->required();
+  AddKey(verify, command.get());
   OnRun(verify, context, [command, &context] { return RunVerify(*command, context); });
 }
 

@@ -4,6 +4,7 @@
 
 #include "client/cli/commands.h"
 #include "client/cli/published_commands.h"
+#include "client/cli/published_files.h"
 #include "storage/base/files.h"
 #include "storage/base/json.h"
 #include "storage/base/macros.h"
@@ -35,6 +36,11 @@ absl::Status CheckIsNoReport(const std::string& path) {
   const std::string schema = json->contains("schema") && json->at("schema").is_string()
                                  ? json->at("schema").get<std::string>()
                                  : "";
+  if (IsPublishedFile(path)) {
+    return InvalidError("RECEIPT_EXPECTED", path +
+                                                " is a published document of another system, which "
+                                                "no key signed; assay report verify checks it");
+  }
   if (schema.rfind("assay-report/", 0) != 0) return absl::OkStatus();
   return InvalidError("RECEIPT_EXPECTED", path + " is a report" + advice);
 }

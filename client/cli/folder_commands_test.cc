@@ -47,7 +47,10 @@ TEST_F(FolderCommandsTest, CaptureInspectSaysWhatItIs) {
   const std::string root = Data("metric/fidelity-dataset/datasets/quant-logit");
   const Json dataset = ParseOut(Invoke({"capture", "inspect", root.c_str(), "--json"}));
   EXPECT_EQ(dataset["capture"]["form"], "logit");
-  EXPECT_EQ(dataset["strata"][0]["contexts"], 1);
+  EXPECT_EQ(dataset["strata"][0]["contexts"], 2);
+  const CliOutcome columns = Invoke({"capture", "inspect", root.c_str()});
+  EXPECT_NE(columns.out.find("dataset.structural_status  "), std::string::npos) << columns.out;
+  EXPECT_EQ(Invoke({"dataset", "verify", (work_ + "/none").c_str()}).code, kExitRefusedInput);
 }
 
 TEST_F(FolderCommandsTest, CaptureVerifyGivesALineForEachGateAndOneVerdict) {

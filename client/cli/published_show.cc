@@ -79,11 +79,11 @@ absl::StatusOr<int> ShowPublished(const std::string& path, CliContext& context) 
   for (const Line& line : kLines) {
     const Json& value = DatasetMember(document, line.member);
     if (!value.is_primitive() || value.is_null()) continue;
-    text += fmt::format("  {:<12} {} {}\n", line.title,
+    text += fmt::format("  {:<12} {}{}{}\n", line.title,
                         value.is_string()         ? value.get<std::string>()
                         : value.is_number_float() ? fmt::format("{:.6g}", value.get<double>())
                                                   : value.dump(),
-                        line.unit);
+                        *line.unit == '\0' ? "" : " ", line.unit);
   }
   const Json& comparisons = DatasetMember(document, {"comparisons"});
   for (const auto& [name, row] : comparisons.items()) {
@@ -103,8 +103,8 @@ absl::StatusOr<int> ShowPublished(const std::string& path, CliContext& context) 
   text += failed > 0
               ? fmt::format("{} figures do not follow from the document: report verify\n", failed)
               : fmt::format(
-                    "All that follows from the document itself does; {} things need "
-                    "more than it: report verify\n",
+                    "All that follows from the document itself does; gates that need more than "
+                    "it: {} (report verify lists them)\n",
                     open);
   context.Print(text);
   return failed > 0 ? kExitVerificationFailed : kExitSuccess;

@@ -87,6 +87,25 @@ TEST_F(Published, ShowVerifyAndPair) {
   EXPECT_EQ(Assay({"report", "pair", Report("a"), Report("cumulative-b")}).code, 3);
 }
 
+TEST_F(Published, NoBlockWithoutPositionsAndNoVerdictOnNothing) {
+  const CliOutcome block = Assay({"report", "show", Report("a"), "--style", "llama.cpp"});
+  EXPECT_EQ(block.code, 3);
+  EXPECT_THAT(block.err, HasSubstr("no values of single positions"));
+  EXPECT_THAT(Assay({"report", "show", Report("a"), "--style", "json"}).out, HasSubstr("{"));
+  for (const char* kind : {"capture-determinism", "head-equality", "replay-qualification"}) {
+    const std::string file = dir_ + "/" + kind + ".json";
+    ASSERT_TRUE(WriteFile(file, "{\"schema\": \"qwen38-" + std::string(kind) + "/1\"}").ok());
+    const CliOutcome done = Assay({"report", "verify", file});
+    EXPECT_EQ(done.code, 5) << done.out;
+  }
+  const std::string cut = dir_ + "/cut.json";
+  ASSERT_TRUE(WriteFile(cut,
+                        "{\"schema\": \"qwen38-replay-qualification/1\", "
+                        "\"mean_kld_live_vs_replayed\": 0.5}")
+                  .ok());
+  EXPECT_THAT(Assay({"report", "verify", cut}).out, HasSubstr("NOT CHECKED"));
+}
+
 TEST_F(Published, ExportOfAPublishedReport) {
   const std::string out = dir_ + "/a.json";
   EXPECT_EQ(

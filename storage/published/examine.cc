@@ -15,6 +15,12 @@ bool PublishedExamination::ok() const {
   });
 }
 
+bool PublishedExamination::checked() const {
+  return std::any_of(checks.begin(), checks.end(), [](const PublishedCheck& check) {
+    return check.outcome == PublishedOutcome::kPass || check.outcome == PublishedOutcome::kFail;
+  });
+}
+
 void AddCheck(PublishedExamination* out, std::string gate, bool equal, std::string detail) {
   out->checks.push_back({std::move(gate), equal ? PublishedOutcome::kPass : PublishedOutcome::kFail,
                          std::move(detail)});
@@ -85,6 +91,11 @@ absl::StatusOr<PublishedExamination> ExaminePublished(std::string_view bytes,
         "PUBLISHED_UNKNOWN",
         where + ": schema \"" + out.schema.substr(0, 80) +
             "\" is of no published kind that is known; assay verify checks Assay's own results");
+  }
+  if (std::all_of(out.checks.begin(), out.checks.end(), [](const PublishedCheck& check) {
+        return check.outcome == PublishedOutcome::kNotApplicable;
+      })) {
+    AddCheck(&out, "figures", false, "the document states nothing of what its schema is for");
   }
   return out;
 }

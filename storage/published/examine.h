@@ -32,7 +32,8 @@ struct PublishedExamination {
   std::string schema;  // as the document states
   std::string what;    // for people: "report of one candidate"
   std::vector<PublishedCheck> checks;
-  bool ok() const;  // no check failed
+  bool ok() const;       // no check failed
+  bool checked() const;  // at least one was made
 };
 
 // PUBLISHED_UNKNOWN for a document of no known kind, JSON_INVALID and the like for one that can't

@@ -30,6 +30,18 @@ run 0 "$BIN/assay" score --suite "$qf/suite" --reference "$qf/captures/reference
   --head "$qf/head/weight.safetensors" --threads 1 --out "$WORK/out"
 sealed "$WORK/out" "$qf/suite" "$qf/captures/reference" "$qf/captures/cand-a"
 run 0 "$BIN/assay" verify "$WORK/out" --key "$WORK/out/key.pub"
+run 0 "$BIN/assay" report verify "$WORK/out/a/report.json" --key "$WORK/out/key.pub"
+run 6 "$BIN/assay" receipt recompute "$WORK/out/a"
+grep -q "statistics/shared: recomputed from the arrays, equal" "$WORK/stdout" || fail "nothing was recomputed"
+run 0 "$BIN/assay" receipt show "$WORK/out/a"
+[ "$(cat "$WORK/stdout")" = "$(cat "$WORK/out/a/receipt.json")" ] || fail "receipt show does not print the receipt"
+
+note "whoever asks for a key gets no verdict on a document that none signed"
+for words in verify "report verify" "receipt verify" "receipt recompute"; do
+  # shellcheck disable=SC2086
+  run 3 "$BIN/assay" $words "$qf/reports/a.json" --key "$WORK/out/key.pub"
+  refused RECEIPT_EXPECTED
+done
 
 note "a damaged one is refused by name before anything is computed"
 cp -r "$qf/captures/cand-a" "$WORK/flipped"
@@ -84,6 +96,8 @@ run 5 "$BIN/assay" head verify "$WORK/head.safetensors"
 
 note "one file for a colleague: the same answers, the same bytes, hostile ones refused"
 run 0 "$BIN/assay" pack "$WORK/out" -o "$WORK/one.tar"
+(cd "$WORK" && run 0 "$BIN/assay" pack out/)
+cmp "$WORK/out.tar" "$WORK/one.tar" || fail "without --out the file has another name or other bytes"
 cp -r "$WORK/out" "$WORK/moved"
 run 0 "$BIN/assay" pack "$WORK/moved" -o "$WORK/two.tar"
 cmp "$WORK/one.tar" "$WORK/two.tar" || fail "the same result was packed to other bytes"
