@@ -87,6 +87,15 @@ TEST_F(Published, ShowVerifyAndPair) {
   EXPECT_EQ(Assay({"report", "pair", Report("a"), Report("cumulative-b")}).code, 3);
 }
 
+// Whoever asks for a key must not take "every figure follows" for a signature.
+TEST_F(Published, NoVerdictOnUnsignedDocumentsWhenAKeyIsAskedFor) {
+  for (const char* noun : {"receipt", "report"}) {
+    const CliOutcome done = Assay({noun, "verify", Report("a"), "--key", qf_ + "/none.pub"});
+    EXPECT_EQ(done.code, 3) << done.out;
+    EXPECT_THAT(done.err, HasSubstr("RECEIPT_EXPECTED"));
+  }
+}
+
 TEST_F(Published, NoBlockWithoutPositionsAndNoVerdictOnNothing) {
   const CliOutcome block = Assay({"report", "show", Report("a"), "--style", "llama.cpp"});
   EXPECT_EQ(block.code, 3);
