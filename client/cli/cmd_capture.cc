@@ -100,7 +100,7 @@ void AddCaptureCommand(CLI::App& app, CliContext& context) {
   command
       ->add_option("--limit", options->request.limit,
                    "Capture only N contexts, spread evenly over the strata (0: all); assay replay "
-                   "takes the capture with the same --limit")
+                   "and assay score take the capture with the same --limit")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 20))
       ->capture_default_str();
   AddRankOptions(command, &options->ranks);

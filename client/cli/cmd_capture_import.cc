@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/format/model_names.h"
 #include "storage/vllm/import.h"
 
 namespace assay {
@@ -45,6 +46,7 @@ absl::StatusOr<std::vector<int64_t>> ReadLayerIds(const std::string& text) {
 absl::Status ReadOptions(ImportOptions* options) {
   VllmImportRequest& request = options->request;
   ASSAY_ASSIGN_OR_RETURN(request.layer_ids, ReadLayerIds(options->layer_ids));
+  ASSAY_ASSIGN_OR_RETURN(request.final_norm, ModelPathOf(request.final_norm));
   request.before_norm = options->cut == "before_final_norm";
   if (!options->axes.empty()) {
     request.axes =

@@ -140,8 +140,11 @@ absl::Status Dry::CheckOperands() {
     } else if (!model.is_capture) {
       findings_.Add(operand.name, CheckModel(digests.get(), &operand));
     } else if (suite_read_) {
-      findings_.Add(operand.name, OpenScoreCapture(inputs_.suite, options_.filter, &model));
-      operand.cost.hidden = static_cast<uint64_t>(inputs_.suite.hidden_size);
+      findings_.Add(operand.name,
+                    OpenScoreCapture(inputs_.suite, options_.filter, inputs_.limit, &model));
+      operand.cost.vocab = static_cast<uint64_t>(inputs_.suite.vocab_size);
+      const std::vector<CaptureRecord>& records = model.capture.manifest.records;
+      if (!records.empty()) operand.cost.hidden = records.front().width;
     }
   }
   context_.progress().End();
@@ -336,7 +339,7 @@ void Dry::Print(const Json& d) const {
         "Time         about {}, at {:.4g} (capture) and {:.4g} (compare) billion multiply-adds a "
         "second,\n             {}\n",
         HumanDuration(static_cast<int64_t>(std::ceil(d.at("seconds").get<double>()))),
-        giga("rate_capture"), giga("rate_replay"),
+        rates_.capture / 1e9, rates_.replay / 1e9,
         d.at("rate_measured_on").is_null()
             ? std::string("as stated with --rate")
             : "as an earlier run measured on " + d.at("rate_measured_on").get<std::string>());

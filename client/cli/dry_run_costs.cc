@@ -101,6 +101,7 @@ WorkRates RatesOf(const std::vector<Json>& executions) {
 }
 
 std::optional<double> SecondsOf(const RunCost& cost, const WorkRates& rates, uint64_t workers) {
+  if (cost.capture_work <= 0 && cost.replay_work <= 0) return std::nullopt;  // shapes unknown
   double seconds = 0;
   for (const auto& [work, rate] :
        {std::pair(cost.capture_work, rates.capture), {cost.replay_work, rates.replay}}) {

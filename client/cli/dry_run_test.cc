@@ -94,6 +94,7 @@ TEST(DryRunCosts, RatesCountEveryUnitOnce) {
   EXPECT_EQ(SecondsOf(cost, rates, 1), 7.0);
   EXPECT_EQ(SecondsOf(cost, rates, 2), 3.5);
   EXPECT_EQ(SecondsOf(cost, {}, 1), std::nullopt);
+  EXPECT_EQ(SecondsOf({}, rates, 1), std::nullopt) << "nothing is known of the work";
 }
 
 TEST(DryRunCosts, ResolutionFallsWithTheRootOfTheDocuments) {

@@ -170,7 +170,9 @@ absl::Status ReadScoreInputs(const ScoreOptions& options, ScoreInputs* inputs,
   const auto read = [&](LocalModel* model) -> absl::Status {
     if (Interrupted()) return InterruptedError("stopped while the inputs were checked");
     if (!model->remote_name.empty()) return absl::OkStatus();
-    if (model->is_capture) return OpenScoreCapture(inputs->suite, options.filter, model);
+    if (model->is_capture) {
+      return OpenScoreCapture(inputs->suite, options.filter, inputs->limit, model);
+    }
     const std::string difference =
         TokenizerDifference(inputs->suite.manifest, model->path, digests.get());
     if (!difference.empty()) context.Warn(difference);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 
 #include "client/cli/interrupt.h"
 #include "fmt/format.h"
@@ -103,11 +104,42 @@ absl::StatusOr<std::optional<OfflineHead>> HeadOfCandidate(const HeadOptions& op
   return std::optional<OfflineHead>(std::move(head));
 }
 
+// `suite` with the contexts alone for which `kept` holds.
+template <typename Kept>
+Suite PartOf(const Suite& suite, const Kept& kept) {
+  Suite out = suite;
+  std::erase_if(out.contexts, [&](const SuiteContext& context) { return !kept(context.index); });
+  return out;
+}
+
+// A capture of fewer contexts than `filter` selects, such as that of assay capture --limit: opened
+// for all that it has of them, when those that are compared are among them.
+absl::StatusOr<CaptureDir> OpenPartOfSuite(const Suite& suite, const std::string& filter,
+                                           int64_t limit, const std::string& dir) {
+  ASSAY_ASSIGN_OR_RETURN(const std::vector<size_t> selected, SelectContexts(suite, filter));
+  std::set<int64_t> compared, captured;
+  for (const size_t at : LimitContexts(suite, selected, limit)) {
+    compared.insert(suite.contexts[at].index);
+  }
+  const auto is_compared = [&](int64_t index) { return compared.count(index) != 0; };
+  ASSAY_RETURN_IF_ERROR(
+      OpenCapture(dir, PartOf(suite, is_compared), filter, /*verify_digests=*/false).status());
+  ASSAY_ASSIGN_OR_RETURN(const CaptureManifest manifest, ReadCaptureManifest(dir));
+  for (const CaptureRecord& record : manifest.records) captured.insert(record.index);
+  const auto is_captured = [&](int64_t index) { return captured.count(index) != 0; };
+  return OpenCapture(dir, PartOf(suite, is_captured), filter, /*verify_digests=*/true);
+}
+
 }  // namespace
 
-absl::Status OpenScoreCapture(const Suite& suite, const std::string& filter, LocalModel* capture) {
-  ASSAY_ASSIGN_OR_RETURN(capture->capture,
-                         OpenCapture(capture->path, suite, filter, /*verify_digests=*/true));
+absl::Status OpenScoreCapture(const Suite& suite, const std::string& filter, int64_t limit,
+                              LocalModel* capture) {
+  absl::StatusOr<CaptureDir> opened =
+      OpenCapture(capture->path, suite, filter, /*verify_digests=*/true);
+  if (limit > 0 && ReasonOf(opened.status()) == "CONTEXT_MISSING") {
+    opened = OpenPartOfSuite(suite, filter, limit, capture->path);
+  }
+  ASSAY_ASSIGN_OR_RETURN(capture->capture, std::move(opened));
   const std::string& cut_point = capture->capture.manifest.cut_point;
   if (cut_point == kDefaultCutPoint) return absl::OkStatus();
   return InvalidError("CUT_POINT_DIFFERS",

@@ -19,9 +19,10 @@
 namespace assay {
 
 // Verifies a capture directory against the suite: every digest, shape, dtype and row count of the
-// contexts that `filter` selects, the token digest and the cut point. The errors of OpenCapture,
-// CUT_POINT_DIFFERS.
-absl::Status OpenScoreCapture(const Suite& suite, const std::string& filter, LocalModel* capture);
+// contexts that `filter` selects, the token digest and the cut point. With `limit` > 0 it may lack
+// contexts that LimitContexts leaves out. The errors of OpenCapture, CUT_POINT_DIFFERS.
+absl::Status OpenScoreCapture(const Suite& suite, const std::string& filter, int64_t limit,
+                              LocalModel* capture);
 
 // Whether head options and operands fit together: BAD_USAGE, LABEL_UNKNOWN.
 absl::Status CheckHeadOptions(const HeadOptions& options, const LocalModel& reference,

@@ -168,7 +168,12 @@ absl::StatusOr<std::string> RegisterCapture(Client* client, const std::string& s
   import.suite_token_sha256 = capture.manifest.suite_token_sha256;
   import.filter = filter;
   import.cut_point = capture.manifest.cut_point;
-  ASSAY_ASSIGN_OR_RETURN(import.manifest_json, CanonicalJson(PortableManifest(capture.manifest)));
+  Json manifest = PortableManifest(capture.manifest);
+  ASSAY_ASSIGN_OR_RETURN(const std::vector<size_t> selected, SelectContexts(suite, filter));
+  if (capture.files.size() < selected.size()) {
+    for (const auto& [index, path] : capture.files) manifest["contexts"].push_back(index);
+  }
+  ASSAY_ASSIGN_OR_RETURN(import.manifest_json, CanonicalJson(manifest));
   std::map<int64_t, std::string> digests;
   for (const CaptureRecord& record : capture.manifest.records)
     digests[record.index] = record.sha256;

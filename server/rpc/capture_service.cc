@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "server/core/apply.h"
 #include "server/rpc/convert.h"
@@ -65,6 +66,7 @@ class Ingester {
       ASSAY_ASSIGN_OR_RETURN(capture_.manifest_json,
                              CanonicalObject(header.manifest_json(), "manifest_json"));
       capture_.identity_json = "{}";
+      ASSAY_RETURN_IF_ERROR(KeepNamedContexts());
     }
     capture_.origin = "ingest";
     capture_.contexts_total = static_cast<int64_t>(suite_->contexts.size());
@@ -133,6 +135,23 @@ class Ingester {
   }
 
  private:
+  // A capture of some contexts of its filter says which: no others are waited for.
+  absl::Status KeepNamedContexts() {
+    ASSAY_ASSIGN_OR_RETURN(const Json manifest, ParseJson(capture_.manifest_json, "manifest_json"));
+    const auto named = manifest.find("contexts");
+    if (named == manifest.end()) return absl::OkStatus();
+    std::set<int64_t> indices;
+    for (const Json& index : *named) {
+      if (index.is_number_integer()) indices.insert(index.get<int64_t>());
+    }
+    std::erase_if(selected_,
+                  [&](size_t at) { return indices.count(suite_->contexts[at].index) == 0; });
+    if (named->is_array() && selected_.size() == named->size()) return absl::OkStatus();
+    return InvalidError("INGEST_HEADER_INVALID",
+                        "manifest_json: \"contexts\" must be an array of indices, each once, of "
+                        "contexts that the filter selects");
+  }
+
   absl::Status EndFile() {
     if (writer_) ASSAY_RETURN_IF_ERROR(writer_->Commit());
     writer_.reset();

@@ -687,6 +687,7 @@ TEST(Rpc, AnEngineCanDeliverACapture) {
   const std::string suite_name = cluster.AddPanel();
   const Suite suite = ReadSuite(SuiteDir()).value();
   auto stub = v1::CaptureService::NewStub(cluster.channel);
+  std::string manifest;
   const auto ingest = [&](const std::string& tokens, size_t contexts, v1::Capture* capture) {
     grpc::ClientContext context;
     auto writer = stub->Ingest(&context, capture);
@@ -696,6 +697,7 @@ TEST(Rpc, AnEngineCanDeliverACapture) {
     header->set_suite_token_sha256(tokens);
     header->set_stack_json(R"({"engine":"other"})");
     header->set_candidate_identity_json(R"({"name":"x"})");
+    header->set_manifest_json(manifest);
     writer->Write(request);
     for (size_t i = 0; i < contexts; ++i) {
       const uint64_t rows = static_cast<uint64_t>(suite.context_length) - 1;
@@ -721,6 +723,23 @@ TEST(Rpc, AnEngineCanDeliverACapture) {
   EXPECT_EQ(capture.state(), v1::Capture::COMPLETE);
   EXPECT_EQ(capture.hidden(), static_cast<int64_t>(kWidth));
   EXPECT_EQ(capture.origin(), "ingest");
+
+  // Some contexts of the filter, which the manifest names.
+  const auto indices = [&](std::vector<size_t> at) {
+    Json json = Json::object();
+    json["contexts"] = Json::array();
+    for (const size_t i : at) json["contexts"].push_back(suite.contexts[i].index);
+    return json.dump();
+  };
+  manifest = indices({0, 1});
+  EXPECT_EQ(ingest(suite.suite_token_sha256, 1, &capture), "INGEST_INCOMPLETE");
+  EXPECT_EQ(ingest(suite.suite_token_sha256, 3, &capture), "INGEST_ORDER");
+  EXPECT_EQ(ingest(suite.suite_token_sha256, 2, &capture), "");
+  EXPECT_EQ(capture.contexts_done(), 2);
+  manifest = indices({0, 1, 1});
+  EXPECT_EQ(ingest(suite.suite_token_sha256, 2, &capture), "INGEST_HEADER_INVALID");
+  manifest = R"({"contexts":7})";
+  EXPECT_EQ(ingest(suite.suite_token_sha256, 2, &capture), "INGEST_HEADER_INVALID");
 }
 
 TEST(Server, AddressesAreChecked) {

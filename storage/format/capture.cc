@@ -252,8 +252,8 @@ absl::StatusOr<CaptureDir> OpenCapture(const std::string& dir, const Suite& suit
     if (recorded.count(index) == 0) {
       return NotFoundError("CONTEXT_MISSING",
                            manifest_path + ": context " + std::to_string(index) +
-                               " was not captured; capture it, narrow the filter, or give assay "
-                               "replay the --limit that it was captured with");
+                               " was not captured; capture it, narrow the filter, or give the "
+                               "--limit that it was captured with");
     }
   }
   const uint64_t rows = static_cast<uint64_t>(suite.context_length) - 1;

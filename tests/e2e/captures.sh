@@ -74,6 +74,27 @@ both limit --head "$TINY" --limit 4 --policy torch-bf16 --vocab-chunk 64
 run 3 "$BIN/assay" report pair "$WORK/score-limit/int4" "$WORK/score-shared/int4"
 grep -q COVERAGE_DIFFERS "$WORK/stderr" || fail "a limited report was compared with one of the whole suite"
 
+note "a capture of some contexts, with the same --limit: sealed, partial, the numbers that the whole captures give"
+capture "$TINY" ref4 "$suite" --limit 4
+capture "$TINY@rtn:bits=4,group=32" int4-4 "$suite" --limit 4
+some=(--reference "$WORK/ref4" --candidate "int4=$WORK/int4-4" --candidate "whole=$WORK/int4" --head "$TINY")
+run 0 score "${some[@]}" --limit 4 --out "$WORK/some" --dry-run
+run 0 score "${some[@]}" --limit 4 --out "$WORK/some"
+run 0 replay "${some[@]}" --limit 4 --out "$WORK/some-replay"
+same_results "$WORK/some-replay" "$WORK/some"
+run 0 "$BIN/assay" verify "$WORK/some" --key "$WORK/some/key.pub"
+[ "$(json "$WORK/some/int4/report.json" 'd["coverage"]["complete"], d["coverage"]["limit"]')" = "(False, 4)" ] ||
+  fail "the report is not marked partial"
+run 0 replay --reference "$WORK/ref" --candidate "int4=$WORK/int4" --head "$TINY" --limit 4 --out "$WORK/some-of-all"
+for label in int4 whole; do
+  cmp "$WORK/some/$label/positions/shared/kl_ref_cand.f64" "$WORK/some-of-all/int4/positions/shared/kl_ref_cand.f64" ||
+    fail "$label has other numbers than the whole captures give"
+done
+for limit in 0 5; do
+  run 3 score "${some[@]}" --limit "$limit" --out "$WORK/x"
+  refused CONTEXT_MISSING "$WORK/ref4/capture-manifest.json" "--limit"
+done
+
 note "the head is found in sharded, prefixed and tied checkpoints of any architecture"
 run 0 score --reference "$WORK/ref" --candidate "int4=$WORK/int4" --head "$WORK/sharded" --out "$WORK/sharded-out"
 cmp "$WORK/sharded-out/int4/report.json" "$WORK/score-shared/int4/report.json" || fail "the sharded head gave another report"

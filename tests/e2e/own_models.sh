@@ -57,6 +57,9 @@ for field in captures capture_contract_sha256; do
   [ "$(json "$WORK/imported/capture-manifest.json" "d['$field']")" = "$(json "$vllm/manifest-bf16.json" "d['$field']")" ] ||
     fail "$field is not that of the Python package"
 done
+run 0 "$BIN/assay" capture import vllm-hidden-states --layer-ids 2,3 "$vllm/extracted" --cut before_final_norm \
+  --final-norm models/tiny --engine-version 0.20.2 --stack gpu=H200 --suite "$vllm/suite" --out "$WORK/imported" --json
+[ "$(json "$WORK/stdout" 'd["imported"], d["kept"]')" = "(0, 2)" ] || fail "models/NAME is another model than its path"
 run 2 "$BIN/assay" capture import vllm-hidden-states "$vllm/extracted" --suite "$vllm/suite" --out "$WORK/x"
 refused BAD_USAGE --cut
 run 3 "$BIN/assay" capture import vllm-hidden-states "$vllm/extracted" --cut before_final_norm --suite "$vllm/suite" --out "$WORK/x"
