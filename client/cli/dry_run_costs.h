@@ -63,7 +63,7 @@ struct WorkRates {
 // unit once. Nothing where no record says so.
 WorkRates RatesOf(const std::vector<Json>& executions);
 
-// Seconds of a run; nothing where a rate that it needs is not known.
+// Seconds of a run; nothing where a rate that it needs, or all of the work, is not known.
 std::optional<double> SecondsOf(const RunCost& cost, const WorkRates& rates, uint64_t workers);
 
 // Standard deviation of documents' mean KLD divided by their mean, as assumed where no earlier
