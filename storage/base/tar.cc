@@ -74,7 +74,7 @@ absl::StatusOr<std::string> TarHeader(std::string_view name, uint64_t size) {
   std::string_view prefix, rest = name;
   if (name.size() > kName.size) {  // cut at the first '/' that leaves a short enough name
     const size_t cut = name.find('/', name.size() - kName.size - 1);
-    if (cut == std::string_view::npos || cut > kPrefix.size || cut == 0)
+    if (cut > kPrefix.size || cut == 0)  // npos is larger than any field
       return bad("is a longer name than a tar file can hold");
     prefix = name.substr(0, cut);
     rest = name.substr(cut + 1);

@@ -92,7 +92,7 @@ class Packer {
           "scope",       "panel",    "capture",     "head",     "runtime",          "determinism",
           "coverage",    "interop",  "disclosures", "seal",     "upstream_receipts"};
       if (std::none_of(std::begin(kKnown), std::end(kKnown),
-                       [&](const char* known) { return key == known; }))
+                       [name = std::string_view(key)](const char* known) { return name == known; }))
         return BadDescription("\"" + key.substr(0, 80) + "\" is not known");
     }
     if (!DatasetMember(description, {"dataset", "id"}).is_string())

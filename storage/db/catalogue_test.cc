@@ -11,6 +11,7 @@
 #include "storage/base/status.h"
 #include "storage/db/chain.h"
 #include "storage/db/inspect.h"
+#include "storage/db/row.h"
 
 namespace assay {
 namespace {
@@ -211,11 +212,19 @@ TEST(CatalogueDamage, AnAnchorOneBatchBehindIsACrash) {
 
 TEST(CatalogueDamage, WhatANewerBuildHasWrittenIsRefusedByName) {
   const std::string dir = MakeStore();
-  std::string anchor = ReadFile(dir + "/anchor", 4096).value();
-  for (size_t at = anchor.find("/1 "); at != std::string::npos; at = anchor.find("/1 ", at))
-    anchor[at + 1] = '2';
-  ASSERT_TRUE(WriteFile(dir + "/anchor", anchor).ok());
+  const std::string anchor = ReadFile(dir + "/anchor", 4096).value();
+  std::string newer = "assay-anchor/2 7 " + std::string(64, 'a') + " more";
+  newer += " " + std::to_string(Crc32c(newer)) + "\n";
+  ASSERT_TRUE(WriteFile(dir + "/anchor", newer + anchor.substr(newer.size())).ok());
   EXPECT_EQ(ReasonOfOpen(dir), "STORE_VERSION");
+  // Without its checksum the same is a slot with flipped bits; the other slot stands for it.
+  std::string flipped = anchor;
+  flipped.at(flipped.find("/1 ") + 1) = '2';
+  ASSERT_TRUE(WriteFile(dir + "/anchor", flipped).ok());
+  EXPECT_NE(ReasonOfOpen(dir), "STORE_VERSION");
+  flipped.at(flipped.rfind("/1 ") + 1) = '2';
+  ASSERT_TRUE(WriteFile(dir + "/anchor", flipped).ok());
+  EXPECT_EQ(ReasonOfOpen(dir), "STORE_DAMAGED");
   std::string link = EncodeLink(NextLink(0, std::string(32, '\0'), std::string(32, 'm')));
   link[4] = 2;
   EXPECT_EQ(ReasonOf(DecodeLink(link, "x").status()), "STORE_VERSION");

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <cstddef>
 
 namespace assay {
 namespace {
@@ -27,14 +28,14 @@ std::array<uint64_t, 4> Seeds(uint64_t seed) {
                                   0};
   uint32_t constant = 0x43b0d7e5u;
   for (uint32_t& word : pool) word = Hash(word, 0x931e8875u, &constant);
-  for (size_t from = 0; from < pool.size(); ++from) {
-    for (size_t to = 0; to < pool.size(); ++to) {
+  for (std::size_t from = 0; from < pool.size(); ++from) {
+    for (std::size_t to = 0; to < pool.size(); ++to) {
       if (from != to) pool[to] = Mix(pool[to], Hash(pool[from], 0x931e8875u, &constant));
     }
   }
   std::array<uint64_t, 4> out;
   constant = 0x8b51f9ddu;
-  for (size_t i = 0; i < out.size(); ++i) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
     const uint64_t low = Hash(pool[2 * i % 4], 0x58f38dedu, &constant);
     const uint64_t high = Hash(pool[(2 * i + 1) % 4], 0x58f38dedu, &constant);
     out[i] = low | (high << 32);

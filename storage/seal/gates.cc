@@ -75,7 +75,7 @@ absl::Status CheckLog(const ReceiptParts& parts, const Statement& statement, con
 absl::StatusOr<Trust> Trust::FromFile(const std::string& path) {
   ASSAY_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kKeyListBytesMax));
   Trust trust;
-  if (bytes.rfind("{", 0) == 0) {
+  if (bytes.rfind('{', 0) == 0) {
     ASSAY_ASSIGN_OR_RETURN(const KeyList list, KeyList::Parse(bytes, path));
     trust.Extend(list, list.active().key);
     return trust;
