@@ -54,7 +54,8 @@ grpc::ChannelArguments ChannelSettings() {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 60000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 200);
+  // In spite of its name the time that one attempt to connect has: TLS needs several round trips.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 20000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // Two channels of one process must not share a connection: a bulk transfer would delay leases.

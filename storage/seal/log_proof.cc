@@ -52,6 +52,9 @@ absl::StatusOr<LogProof> ReadProof(const Json& json) {
     ASSAY_ASSIGN_OR_RETURN(const int64_t size, one.Int("old_size", 0, kMax));
     path.old_size = static_cast<uint64_t>(size);
     ASSAY_ASSIGN_OR_RETURN(path.path, ReadHexList(one, "path"));
+    // Two paths of one size would leave it to each reader which of them counts.
+    if (PathOf(out, path.old_size) != nullptr)
+      return fields.Invalid("consistency", "has a size twice");
     out.consistency.push_back(std::move(path));
   }
   if (fields.Has("keys")) {
@@ -62,6 +65,12 @@ absl::StatusOr<LogProof> ReadProof(const Json& json) {
 }
 
 }  // namespace
+
+const ConsistencyPath* PathOf(const LogProof& proof, uint64_t old_size) {
+  const auto path = std::find_if(proof.consistency.begin(), proof.consistency.end(),
+                                 [&](const ConsistencyPath& p) { return p.old_size == old_size; });
+  return path == proof.consistency.end() ? nullptr : &*path;
+}
 
 absl::StatusOr<LogProof> MakeLogProof(const LogReader& log, const std::string& checkpoint,
                                       std::optional<uint64_t> leaf_index,
@@ -83,6 +92,7 @@ absl::StatusOr<LogProof> MakeLogProof(const LogReader& log, const std::string& c
                                            "; a checkpoint of that "
                                            "size is of another log, or this one has lost leaves");
     }
+    if (PathOf(out, old_size) != nullptr) continue;
     ConsistencyPath path{old_size, {}};
     ASSAY_ASSIGN_OR_RETURN(path.path, ConsistencyProof(log, old_size, size));
     out.consistency.push_back(std::move(path));

@@ -36,11 +36,15 @@ struct LogProof {
   std::string checkpoint;              // signed note of the newest log
   std::optional<uint64_t> leaf_index;  // none: no receipt was asked about
   std::vector<DigestBytes> inclusion_path;
-  std::vector<ConsistencyPath> consistency;
-  std::string keys;  // assay-keys/1, or ""
+  std::vector<ConsistencyPath> consistency;  // each size once
+  std::string keys;                          // assay-keys/1, or ""
 };
 
+// The path from the log of `old_size` leaves, or nullptr; it lives as long as `proof`.
+const ConsistencyPath* PathOf(const LogProof& proof, uint64_t old_size);
+
 // Proofs from the node hashes in `log` against `checkpoint`, a note that was signed for it.
+// Sizes that are asked for twice are answered once.
 // LOG_RANGE when `leaf_index` or an old size is beyond that checkpoint; CHECKPOINT_INVALID.
 absl::StatusOr<LogProof> MakeLogProof(const LogReader& log, const std::string& checkpoint,
                                       std::optional<uint64_t> leaf_index,

@@ -94,6 +94,14 @@ TEST_F(LogProofTest, EveryHashOfAProofMatters) {
   EXPECT_EQ(FailedOf(Verify(Proof({2, 3}, 3))), "proof-inclusion:INCLUSION_INVALID ");
 }
 
+// Otherwise one reader would check the first path of a size and another the last.
+TEST_F(LogProofTest, EachSizeStandsOnce) {
+  EXPECT_EQ(Proof({2, 3, 2}), Proof({2, 3}));
+  Json twice = Proof();
+  twice["consistency"].push_back(twice["consistency"][0]);
+  EXPECT_EQ(ReasonOf(ParseLogProof(Must(CanonicalJson(twice)), "p").status()), "PROOF_INVALID");
+}
+
 // A service that shows another history: a log with another first leaf, signed with the right key.
 TEST_F(LogProofTest, ARewrittenLogIsNoticed) {
   TestLog other;

@@ -35,10 +35,8 @@ absl::Status CheckExtends(const SignedCheckpoint& old, const SignedCheckpoint& n
     return DataLossError("CHECKPOINT_INVALID", name + ": is of the log " + old.checkpoint.origin +
                                                    ", the proof of " + now.checkpoint.origin);
   }
-  const auto path =
-      std::find_if(proof.consistency.begin(), proof.consistency.end(),
-                   [&](const ConsistencyPath& p) { return p.old_size == old.checkpoint.size; });
-  if (path == proof.consistency.end()) {
+  const ConsistencyPath* path = PathOf(proof, old.checkpoint.size);
+  if (path == nullptr) {
     return DataLossError("CONSISTENCY_MISSING",
                          name + ": the proof says nothing of a log of " +
                              std::to_string(old.checkpoint.size) +

@@ -147,9 +147,9 @@ class Cluster:
             raise Failed("the run left no results")
         return found
 
-    def command(self, *words, status=0):
+    def command(self, *words, status=0, extra=None):
         done = subprocess.run([self.options.bin / words[0], *words[1:]], stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=240)
+                              capture_output=True, text=True, timeout=240, env={**os.environ, **(extra or {})})
         if done.returncode != status:
             raise Failed(f"{' '.join(map(str, words))} ended with {done.returncode}, not {status}:\n"
                          f"{done.stdout[-1500:]}{done.stderr[-1500:]}")

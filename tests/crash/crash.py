@@ -15,8 +15,9 @@ import time
 import disk
 from cluster import LEASE_MS, Cluster, Failed, children, until
 
-# Kill points that a run passes by itself, and who passes them. Others need a command of their own.
-COMMANDS = {"backup": "backup", "gc": "gc"}
+KILLS_OF_A_RUN = 20  # a run that is killed on and on would not come to its end
+# Kill points that no run passes by itself: they need a command of their own.
+COMMANDS = ("backup", "gc", "key")
 
 
 def kill_points(source):
@@ -35,6 +36,7 @@ class Suite:
         self.random = random.Random(options.seed)
         self.passed, self.failures = 0, []
         self.kills = {"coordinator": 0, "agent": 0, "rank": 0}
+        self.drain_s = 0.0
         self.points = self.stops = self.disks = self.fenced = self.runs = 0
         self.serial = 0
         self.expected = self.undisturbed()
@@ -74,10 +76,13 @@ class Suite:
         kind = name.split(":")[0]
         mark = cluster.folder / "mark"
         env = {"ASSAY_KILLPOINT": f"{name}@{self.random.randint(1, 2)}", "ASSAY_KILLPOINT_MARK": str(mark)}
+        if kind == "rank":  # an agent keeps its kill points from its ranks; this arms one of them
+            env["ASSAY_RANK_DIE"] = "0"
+            del env["ASSAY_KILLPOINT"]
         if kind in ("agent", "rank"):
             cluster.start(agent_env=env)
         elif kind in COMMANDS:
-            self.command_point(cluster, name, env)
+            self.command_point(cluster, kind, {"ASSAY_KILLPOINT": name})
             return
         else:
             cluster.start(coordinator_env=env)
@@ -86,29 +91,36 @@ class Suite:
             raise Failed(f"nobody passed {name}")
         cluster.check(self.expected)
 
-    def command_point(self, cluster, name, env):
-        """Killed while it copies or collects: nothing is lost, and the same command again does it."""
+    def command_point(self, cluster, kind, env):
+        """Killed while it copies, collects or rotates: nothing is lost, and the same command again does it."""
         cluster.start()
         cluster.finish()
         cluster.stop()
-        env["ASSAY_KILLPOINT"] = name
-        cluster.start_coordinator(env)
         backup = cluster.folder / "backup"
-        words = {"backup": ["assayd", "backup", backup, "--data", cluster.data],
-                 "gc": ["assayd", "gc", "--data", cluster.data, "--keep-runs-hours", "0", "--grace-hours", "0"]}
-        command = words[COMMANDS[name.split(":")[0]]]
-        time.sleep(1.1)  # blobs are old enough for a grace of nothing
-        cluster.command(*command, status=1)
-        if cluster.coordinator.wait(30) != -signal.SIGKILL:
-            raise Failed(f"{name} did not end the coordinator")
-        if backup.exists():
-            cluster.command("assayd", "--data", backup, "--listen", cluster.address, status=20)
-            shutil.rmtree(backup)
-        cluster.start_coordinator()
-        cluster.command(*command)
+        command = {"backup": ["assayd", "backup", backup, "--data", cluster.data],
+                   "gc": ["assayd", "gc", "--data", cluster.data, "--keep-runs-hours", "0", "--grace-hours", "0"],
+                   "key": ["assayd", "key", "rotate", "--data", cluster.data]}[kind]
+        if kind == "key":  # done by the command itself, while no coordinator runs
+            cluster.command(*command, status=-signal.SIGKILL, extra=env)
+            cluster.command(*command)
+            cluster.start_coordinator()
+        else:
+            self.asked_of_a_dying_coordinator(cluster, command, env)
+            if backup.exists():
+                cluster.command("assayd", "--data", backup, "--listen", cluster.address, status=20)
+                shutil.rmtree(backup)
+            cluster.start_coordinator()
+            cluster.command(*command)
         if backup.exists():
             cluster.command("assayd", "fsck", "--data", backup)
         cluster.check(self.expected)
+
+    def asked_of_a_dying_coordinator(self, cluster, command, env):
+        cluster.start_coordinator(env)
+        time.sleep(1.1)  # blobs are old enough for a grace of nothing
+        cluster.command(*command, status=1)
+        if cluster.coordinator.wait(30) != -signal.SIGKILL:
+            raise Failed(f"{env['ASSAY_KILLPOINT']} did not end the coordinator")
 
     def all_points(self):
         for name in kill_points(self.options.source):
@@ -135,7 +147,8 @@ class Suite:
     def killed_run(self, cluster):
         cluster.start()
         deadline = time.monotonic() + 240
-        while cluster.client.poll() != 0 and sum(self.kills.values()) < self.options.kills:
+        enough = min(self.options.kills, sum(self.kills.values()) + KILLS_OF_A_RUN)
+        while cluster.client.poll() != 0 and sum(self.kills.values()) < enough:
             if time.monotonic() > deadline:
                 raise Failed("the run does not end under kills")
             time.sleep(self.random.uniform(0.05, 0.9))
@@ -234,8 +247,8 @@ def main():
     kills = suite.kills
     print(f"crash: {suite.points} kill points, {sum(kills.values())} random kills (coordinator {kills['coordinator']}, "
           f"agent {kills['agent']}, rank {kills['rank']}) in {suite.runs} runs, {suite.stops} stops, {suite.fenced} late "
-          f"results refused, {suite.disks} disk faults; {suite.passed} passed, {len(suite.failures)} failed; "
-          f"seed {options.seed}, {time.monotonic() - start:.0f} s")
+          f"results refused, drained in {suite.drain_s:.1f} s, {suite.disks} disk faults; {suite.passed} passed, "
+          f"{len(suite.failures)} failed; seed {options.seed}, {time.monotonic() - start:.0f} s")
     sys.exit(1 if suite.failures else 0)
 
 

@@ -1,12 +1,22 @@
 #include "worker/agent/grpc_links.h"
 
+#include <chrono>
+
 #include "client/lib/channel.h"
 
 namespace assay {
+namespace {
+
+constexpr std::chrono::milliseconds kConnectWait(250);
+
+}  // namespace
 
 GrpcCoordinatorLink::GrpcCoordinatorLink(std::shared_ptr<grpc::Channel> channel, std::string server,
                                          int64_t slack_ms)
-    : stub_(v1::WorkerService::NewStub(channel)), server_(std::move(server)), slack_ms_(slack_ms) {}
+    : channel_(std::move(channel)),
+      stub_(v1::WorkerService::NewStub(channel_)),
+      server_(std::move(server)),
+      slack_ms_(slack_ms) {}
 
 void GrpcCoordinatorLink::Arm() {
   const std::lock_guard lock(mutex_);
@@ -36,6 +46,11 @@ absl::StatusOr<v1::SynchronizeResponse> GrpcCoordinatorLink::Synchronize(
   {
     const std::lock_guard lock(mutex_);
     armed_ = nullptr;  // a late Interrupt must not touch a finished call
+  }
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    // While nobody waits on a channel, gRPC reads from its connections only every five seconds: a
+    // TLS handshake would outlast the attempt to connect, again and again.
+    channel_->WaitForConnected(std::chrono::system_clock::now() + kConnectWait);
   }
   if (absl::Status error = FromRpc(status, *context, server_); !error.ok()) return error;
   return response;

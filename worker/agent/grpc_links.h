@@ -26,6 +26,7 @@ class GrpcCoordinatorLink : public CoordinatorLink {
   void Interrupt() override;
 
  private:
+  const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::WorkerService::Stub> stub_;
   const std::string server_;
   const int64_t slack_ms_;

@@ -302,7 +302,11 @@ def check_proof(proof: Any, receipt: Any, trust: Trust, notes: list[str]) -> int
     leaf = sha256(b"\x00" + canonical(member(receipt, "envelope")))
     if inclusion_root(leaf, index, size, hex_path(member(proof, "inclusion_path"))) != root:
         raise Refused("the receipt is not in the log of the proof")
-    rows = {member(row, "old_size"): hex_path(member(row, "path")) for row in member(proof, "consistency")}
+    rows: dict[int, list[bytes]] = {}
+    for row in member(proof, "consistency"):
+        if member(row, "old_size") in rows:
+            raise Refused("the proof has two paths of one size")
+        rows[member(row, "old_size")] = hex_path(member(row, "path"))
     for note in [member(receipt, "log", "checkpoint"), *notes]:
         old_origin, old_size, old_root = signed_note(note, trust)
         if old_origin != origin:
