@@ -1,7 +1,10 @@
 #include "client/cli/dry_run.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -60,6 +63,7 @@ class Dry {
   void CheckSuite();
   absl::Status CheckOperands();
   absl::Status CheckModel(DigestCache* digests, CheckedOperand* operand);
+  void CheckHeads();
   void CompareShapes();
   void CheckOut();
   void CheckMachine(const RunCost& cost);
@@ -75,6 +79,7 @@ class Dry {
   CliContext& context_;
   Findings findings_;
   bool suite_read_ = false;
+  bool unchecked_ = false;  // an operand is known to a coordinator only
   std::vector<CheckedOperand> operands_;
   WorkRates rates_;
   double spread_ = kAssumedSpread;
@@ -137,6 +142,7 @@ absl::Status Dry::CheckOperands() {
     operand.cost.capture = model.is_capture;
     if (!model.remote_name.empty()) {
       findings_.Note(operand.name + " is known to the coordinator only and was not checked here");
+      unchecked_ = true;
     } else if (!model.is_capture) {
       findings_.Add(operand.name, CheckModel(digests.get(), &operand));
     } else if (suite_read_) {
@@ -149,6 +155,31 @@ absl::Status Dry::CheckOperands() {
   }
   context_.progress().End();
   return absl::OkStatus();
+}
+
+// The heads of captures, read as the run would read them (that of a GGUF is decoded).
+void Dry::CheckHeads() {
+  const auto sound = [&](const CheckedOperand& operand) {
+    return !operand.cost.capture || !operand.model->capture.manifest.records.empty();
+  };
+  if (std::none_of(operands_.begin(), operands_.end(),
+                   [](const CheckedOperand& operand) { return operand.cost.capture; }) ||
+      !std::all_of(operands_.begin(), operands_.end(), sound)) {
+    return;
+  }
+  std::error_code error;
+  const std::string work = JoinPath(std::filesystem::temp_directory_path(error).string(),
+                                    fmt::format("assay-heads-{}", getpid()));
+  const absl::Status made = EnsureDirectory(work, 0700);
+  findings_.Add("heads", made);
+  if (!made.ok()) return;
+  findings_.Add("reference", PrepareScoreHeads(options_.captured_heads, inputs_.reference,
+                                               &inputs_.candidates, work)
+                                 .status());
+  for (const LabelledModel& candidate : inputs_.candidates) {
+    if (candidate.model.is_capture) findings_.Add(candidate.label, candidate.status);
+  }
+  RemoveTree(work).IgnoreError();
 }
 
 // Candidates against the reference, and captures without a shape of their own.
@@ -374,6 +405,7 @@ void Dry::Print(const Json& d) const {
 absl::StatusOr<int> Dry::Run() {
   CheckSuite();
   ASSAY_RETURN_IF_ERROR(CheckOperands());
+  CheckHeads();
   CompareShapes();
   CheckOut();
   ReadEarlier();
@@ -384,7 +416,9 @@ absl::StatusOr<int> Dry::Run() {
   context_.PrintJson(document);
   Print(document);
   const size_t problems = findings_.problems.size();
-  context_.Print(problems == 0 ? std::string("Nothing was found that would stop it.")
+  const std::string good = unchecked_ ? "Nothing was found in what could be checked here."
+                                      : "Nothing was found that would stop it.";
+  context_.Print(problems == 0 ? good
                                : fmt::format("{} problem{}; nothing was started.", problems,
                                              problems == 1 ? "" : "s"));
   return problems == 0 ? kExitSuccess : kExitRefusedInput;

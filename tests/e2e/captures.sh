@@ -79,6 +79,7 @@ capture "$TINY" ref4 "$suite" --limit 4
 capture "$TINY@rtn:bits=4,group=32" int4-4 "$suite" --limit 4
 some=(--reference "$WORK/ref4" --candidate "int4=$WORK/int4-4" --candidate "whole=$WORK/int4" --head "$TINY")
 run 0 score "${some[@]}" --limit 4 --out "$WORK/some" --dry-run
+run 3 score --reference "$WORK/ref4" --candidate "int4=$WORK/int4-4" --head "$suite/suite-manifest.json" --limit 4 --out "$WORK/some" --dry-run
 run 0 score "${some[@]}" --limit 4 --out "$WORK/some"
 run 0 replay "${some[@]}" --limit 4 --out "$WORK/some-replay"
 same_results "$WORK/some-replay" "$WORK/some"
