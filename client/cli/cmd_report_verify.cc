@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "client/cli/commands.h"
+#include "client/cli/gate_lines.h"
 #include "client/cli/published_commands.h"
 #include "client/cli/published_files.h"
 #include "fmt/format.h"
@@ -25,34 +26,6 @@ struct VerifyCommand {
   std::string suite, out, key;
   bool recompute = false;
 };
-
-const char* Word(PublishedOutcome outcome) {
-  switch (outcome) {
-    case PublishedOutcome::kPass:
-      return "pass";
-    case PublishedOutcome::kFail:
-      return "FAIL";
-    case PublishedOutcome::kNotChecked:
-      return "  --";
-    case PublishedOutcome::kNotApplicable:
-      return " n/a";
-  }
-  return "";
-}
-
-const char* JsonWord(PublishedOutcome outcome) {
-  switch (outcome) {
-    case PublishedOutcome::kPass:
-      return "pass";
-    case PublishedOutcome::kFail:
-      return "fail";
-    case PublishedOutcome::kNotChecked:
-      return "not_checked";
-    case PublishedOutcome::kNotApplicable:
-      return "not_applicable";
-  }
-  return "";
-}
 
 // What the inputs of `recompute` are read from, once for all files.
 struct Sources {
@@ -135,9 +108,10 @@ absl::StatusOr<int> RunVerify(const VerifyCommand& command, CliContext& context)
     text += fmt::format("{}: {}{}\n", file, examination.what,
                         examination.schema.empty() ? "" : " (" + examination.schema + ")");
     for (const PublishedCheck& check : examination.checks) {
-      text += fmt::format("  {} {}: {}\n", Word(check.outcome), check.gate, check.detail);
+      const GateWords words = WordsOf(check.outcome);
+      text += fmt::format("  {:>4} {}: {}\n", words.line, check.gate, check.detail);
       json["checks"].push_back(
-          {{"gate", check.gate}, {"outcome", JsonWord(check.outcome)}, {"detail", check.detail}});
+          {{"gate", check.gate}, {"outcome", words.json}, {"detail", check.detail}});
     }
     text += !examination.ok() ? "REFUSED: see the lines marked FAIL\n"
             : examination.checked()

@@ -1,10 +1,7 @@
 #include "client/cli/dry_run.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -167,9 +164,7 @@ void Dry::CheckHeads() {
       !std::all_of(operands_.begin(), operands_.end(), sound)) {
     return;
   }
-  std::error_code error;
-  const std::string work = JoinPath(std::filesystem::temp_directory_path(error).string(),
-                                    fmt::format("assay-heads-{}", getpid()));
+  const std::string work = HeadFolder("");
   const absl::Status made = EnsureDirectory(work, 0700);
   findings_.Add("heads", made);
   if (!made.ok()) return;

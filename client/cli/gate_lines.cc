@@ -5,28 +5,19 @@
 #include "fmt/format.h"
 
 namespace assay {
-namespace {
-
-struct Words {
-  const char* line;
-  const char* json;
-};
-
-Words WordsOf(PublishedOutcome outcome) {
+GateWords WordsOf(PublishedOutcome outcome) {
   switch (outcome) {
     case PublishedOutcome::kPass:
       return {"pass", "pass"};
     case PublishedOutcome::kFail:
       return {"FAIL", "fail"};
     case PublishedOutcome::kNotChecked:
-      return {"--  ", "not_checked"};
+      return {"--", "not_checked"};
     case PublishedOutcome::kNotApplicable:
-      return {"n/a ", "not_applicable"};
+      return {"n/a", "not_applicable"};
   }
   return {"", ""};
 }
-
-}  // namespace
 
 int PrintGates(const std::string& subject, const PublishedExamination& examination,
                CliContext& context) {
@@ -37,11 +28,11 @@ int PrintGates(const std::string& subject, const PublishedExamination& examinati
   for (const PublishedCheck& check : examination.checks) width = std::max(width, check.gate.size());
   std::string text;
   for (const PublishedCheck& check : examination.checks) {
-    const Words words = WordsOf(check.outcome);
+    const GateWords words = WordsOf(check.outcome);
     failed += check.outcome == PublishedOutcome::kFail ? 1 : 0;
     json["gates"].push_back(
         {{"gate", check.gate}, {"outcome", words.json}, {"detail", check.detail}});
-    text += fmt::format("{}  {:<{}}  {}\n", words.line, check.gate, width, check.detail);
+    text += fmt::format("{:<4}  {:<{}}  {}\n", words.line, check.gate, width, check.detail);
   }
   text += examination.ok() ? fmt::format("VALID: {} ({})\n", subject, examination.what)
                            : fmt::format("REFUSED: {} ({}): {} of {} gates failed\n", subject,

@@ -10,6 +10,13 @@
 
 namespace assay {
 
+// How a gate came out: "pass", "FAIL", "--" (not checked), "n/a", and the same for programs.
+struct GateWords {
+  const char* line;
+  const char* json;
+};
+GateWords WordsOf(PublishedOutcome outcome);
+
 // One line per gate, "pass", "FAIL", "--" (not checked) or "n/a" and why, then one verdict about
 // `subject`; with --json
 // {"subject","what","schema","verdict","gates":[{"gate","outcome","detail"}]}. Returns kExitSuccess

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 
 #include "client/cli/interrupt.h"
 #include "client/cli/numeric_options.h"
@@ -238,15 +237,6 @@ ScoredPart PartOf(const ScoreOptions& options, const ScoreInputs& inputs) {
 
 namespace {
 
-// Where heads are made: beside the store they go to, else in the folder for temporary files.
-std::string HeadFolder(const Session& session) {
-  std::error_code error;
-  const std::string base = session.embedded()
-                               ? session.data_dir()
-                               : std::filesystem::temp_directory_path(error).string();
-  return JoinPath(base.empty() ? "/tmp" : base, fmt::format("assay-heads-{}", getpid()));
-}
-
 absl::StatusOr<RunRequest> RegisterScoreRun(const ScoreOptions& options, ScoreInputs* inputs,
                                             Session* session, const std::string& work,
                                             CliContext& context) {
@@ -292,7 +282,8 @@ absl::StatusOr<RunRequest> RegisterScoreRun(const ScoreOptions& options, ScoreIn
 absl::StatusOr<Json> CreateScoreRun(const ScoreOptions& options, ScoreInputs* inputs,
                                     Session* session, CliContext& context) {
   Client& client = session->client();
-  const std::string work = HeadFolder(*session);
+  // Beside the store that they go to, where that is here.
+  const std::string work = HeadFolder(session->embedded() ? session->data_dir() : "");
   absl::StatusOr<RunRequest> registered = RegisterScoreRun(options, inputs, session, work, context);
   RemoveTree(work).IgnoreError();
   ASSAY_ASSIGN_OR_RETURN(RunRequest request, std::move(registered));

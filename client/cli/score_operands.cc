@@ -1,6 +1,9 @@
 #include "client/cli/score_operands.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <set>
 
@@ -182,6 +185,13 @@ absl::Status CheckHeadOptions(const HeadOptions& options, const LocalModel& refe
     }
   }
   return absl::OkStatus();
+}
+
+std::string HeadFolder(const std::string& base) {
+  std::error_code error;
+  const std::string temporary = std::filesystem::temp_directory_path(error).string();
+  const std::string& below = base.empty() ? temporary : base;
+  return JoinPath(below.empty() ? "/tmp" : below, fmt::format("assay-heads-{}", getpid()));
 }
 
 absl::StatusOr<ScoreHeads> PrepareScoreHeads(const HeadOptions& options,

@@ -28,6 +28,10 @@ absl::Status OpenScoreCapture(const Suite& suite, const std::string& filter, int
 absl::Status CheckHeadOptions(const HeadOptions& options, const LocalModel& reference,
                               const std::vector<LabelledModel>& candidates);
 
+// Where PrepareScoreHeads works: below `base`, or with "" below the folder for temporary files. The
+// caller makes and removes it.
+std::string HeadFolder(const std::string& base);
+
 struct ScoreHeads {
   std::optional<OfflineHead> reference;
   std::vector<std::optional<OfflineHead>> candidates;  // of each; absent = the reference's

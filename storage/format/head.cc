@@ -20,18 +20,6 @@ absl::Status Bad(const std::string& path, const std::string& why) {
                           "FILE:TENSOR");
 }
 
-// Element `i` of a BF16, F32 or F16 tensor; widening is exact.
-float ElementOf(const TensorView& tensor, uint64_t i) {
-  if (tensor.dtype == DType::kF32) {
-    float value;
-    std::memcpy(&value, tensor.bytes.data() + 4 * i, 4);
-    return value;
-  }
-  uint16_t half;
-  std::memcpy(&half, tensor.bytes.data() + 2 * i, 2);
-  return tensor.dtype == DType::kBF16 ? Bf16ToFloat(half) : F16ToFloat(half);
-}
-
 // SHA-256 of the values as bf16, in pieces.
 std::string ContentSha256(const TensorView& tensor) {
   Sha256 digest;
@@ -64,6 +52,17 @@ T MaxMagnitude(const TensorView& tensor, T infinity) {
 }
 
 }  // namespace
+
+float ElementOf(const TensorView& tensor, uint64_t i) {
+  if (tensor.dtype == DType::kF32) {
+    float value;
+    std::memcpy(&value, tensor.bytes.data() + 4 * i, 4);
+    return value;
+  }
+  uint16_t half;
+  std::memcpy(&half, tensor.bytes.data() + 2 * i, 2);
+  return tensor.dtype == DType::kBF16 ? Bf16ToFloat(half) : F16ToFloat(half);
+}
 
 double MaxAbs(const TensorView& tensor) {
   if (tensor.dtype == DType::kBF16) return Bf16ToFloat(MaxMagnitude<uint16_t>(tensor, 0x7f80));

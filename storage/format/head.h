@@ -25,6 +25,9 @@ struct HeadInfo {
   double max_abs = 0;  // MaxAbs of the stored values
 };
 
+// Element `i` of a BF16, F32 or F16 tensor; widening is exact.
+float ElementOf(const TensorView& tensor, uint64_t i);
+
 // The largest |value| among the finite elements of a BF16, F32 or F16 tensor; 0 for other types.
 double MaxAbs(const TensorView& tensor);
 

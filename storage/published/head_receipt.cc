@@ -4,9 +4,7 @@
 #include <cstring>
 
 #include "storage/base/atomic_file.h"
-#include "storage/base/bf16.h"
 #include "storage/base/digest.h"
-#include "storage/base/f16.h"
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
@@ -27,20 +25,9 @@ std::string Sha256OfBytes(std::span<const uint8_t> bytes) {
   return hash.FinishHex();
 }
 
-float ValueAt(const TensorView& tensor, uint64_t i) {
-  if (tensor.dtype == DType::kF32) {
-    float value;
-    std::memcpy(&value, tensor.bytes.data() + 4 * i, 4);
-    return value;
-  }
-  uint16_t half;
-  std::memcpy(&half, tensor.bytes.data() + 2 * i, 2);
-  return tensor.dtype == DType::kBF16 ? Bf16ToFloat(half) : F16ToFloat(half);
-}
-
 bool AllFinite(const TensorView& tensor) {
   for (uint64_t i = 0, n = tensor.elements(); i < n; ++i) {
-    if (!std::isfinite(ValueAt(tensor, i))) return false;
+    if (!std::isfinite(ElementOf(tensor, i))) return false;
   }
   return true;
 }
