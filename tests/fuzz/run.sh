@@ -11,7 +11,7 @@
 # fuzz_corpus_test begin with those.
 #
 # Ends with `fuzz: N targets, N executions, N edges, N crashes`; status 1 when something was found.
-# ASSAY_BUILD_DIR=DIR holds the build (default build/fuzz); ASSAY_JOBS=N compilers, and targets that run at a time.
+# ASSAY_FUZZ_BUILD_DIR=DIR holds the build (default build/fuzz); ASSAY_JOBS=N compilers, and targets that run at a time.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../../deploy/common.sh"
 cd "$ROOT"
@@ -41,7 +41,7 @@ done
 [ ${#targets[@]} -gt 0 ] || targets=("${all[@]}")
 
 command -v clang++ >/dev/null || die "clang++ is not installed; run deploy/install.sh --tests"
-build=${ASSAY_BUILD_DIR:-$ROOT/build/fuzz}
+build=${ASSAY_FUZZ_BUILD_DIR:-$ROOT/build/fuzz}  # never ASSAY_BUILD_DIR: those programs are of another preset
 jobs=$(build_jobs)
 mkdir -p "$build"
 if [ ! -f "$build/build.ninja" ]; then
