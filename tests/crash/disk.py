@@ -5,6 +5,7 @@ import subprocess
 import time
 
 from cluster import Failed, until
+from health import health
 
 SMALL_MIB = 160
 FREE_MIB = 24  # the watermark of these tests
@@ -28,8 +29,10 @@ def nearly_full(suite, cluster, small):
     filler = small / "filler"
     cluster.start()
     until(60, lambda: cluster.metric("assay_leases_granted_total") >= 1, "a lease")
+    until(30, lambda: health(cluster.address) == "SERVING", "the coordinator to be well")
     fill(filler, (FREE_MIB - 4) << 20)
     until(30, lambda: cluster.metric("assay_disk_low") == 1, "the coordinator to notice")
+    until(30, lambda: health(cluster.address) == "NOT_SERVING", "it to say so")
     granted = None
     for _ in range(20):  # leases that were given out may end; none is added
         time.sleep(0.1)
@@ -40,6 +43,7 @@ def nearly_full(suite, cluster, small):
     if cluster.client.poll() is not None and cluster.client.poll() != 0:
         raise Failed("the client gave up on a low disk: " + cluster.log("client")[-500:])
     filler.unlink()
+    until(30, lambda: health(cluster.address) == "SERVING", "the coordinator to go on by itself")
     cluster.finish()
     cluster.check(suite.expected)
 
