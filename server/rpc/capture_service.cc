@@ -1,6 +1,7 @@
 #include "server/rpc/capture_service.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <set>
 
@@ -81,6 +82,8 @@ class Ingester {
     }
     if (chunk.data().size() > kChunkBytes)
       return InvalidError("CHUNK_TOO_LARGE", "a chunk has at most 1 MiB");
+    if (chunk.data().empty() && !chunk.last())
+      return InvalidError("CHUNK_EMPTY", "a chunk holds data or is the last of its file");
     if (!open_) {
       if (chunk.size() > kFileBytesMax)
         return InvalidError("INGEST_TOO_LARGE", "a file has at most 4 GiB");
@@ -195,31 +198,45 @@ class Ingester {
 
 }  // namespace
 
-absl::StatusOr<v1::Capture> CaptureServiceImpl::DoIngest(
-    const std::string& principal, grpc::ServerReader<v1::IngestRequest>* reader) {
+absl::StatusOr<v1::Capture> CaptureServiceImpl::DoIngest(const std::string& principal,
+                                                         UploadStream<v1::IngestRequest>* stream) {
+  using Next = UploadStream<v1::IngestRequest>::Next;
+  const auto next = [&](v1::IngestRequest* request) {
+    const std::chrono::milliseconds idle(gate_->limits().upload_idle_ms);
+    return stream->Take(request, UploadClock::now() + idle);
+  };
+  const auto stalled = [&] {
+    return UnavailableError(
+        "UPLOAD_STALLED", "no message came for " + std::to_string(gate_->limits().upload_idle_ms) +
+                              " ms; send the capture again, files that are here are skipped");
+  };
   Ingester ingester(engine_, principal);
   v1::IngestRequest request;
-  if (!reader->Read(&request) || !request.has_header()) {
+  Next got = next(&request);
+  if (got == Next::kLate) return stalled();
+  if (got == Next::kEnd || !request.has_header()) {
     return InvalidError("INGEST_HEADER_MISSING", "the first message must be the header");
   }
   ASSAY_RETURN_IF_ERROR(ingester.Begin(request.header()));
-  while (reader->Read(&request)) {
+  while ((got = next(&request)) == Next::kMessage) {
     if (!request.has_chunk()) return InvalidError("INGEST_ORDER", "only chunks follow the header");
     ASSAY_RETURN_IF_ERROR(ingester.Take(request.chunk()));
   }
+  if (got == Next::kLate) return stalled();
   ASSAY_ASSIGN_OR_RETURN(const std::string id, ingester.Finish());
   return engine_->Read([&](const State& s) { return ToProto(s, s.captures.at(id)); });
 }
 
-grpc::Status CaptureServiceImpl::Ingest(grpc::ServerContext* context,
-                                        grpc::ServerReader<v1::IngestRequest>* reader,
-                                        v1::Capture* out) {
-  Call call(gate_, context, "CaptureService/Ingest");
-  if (!call.admitted()) return call.refusal();
-  auto capture = DoIngest(call.principal(), reader);
-  if (!capture.ok()) return call.Answer(capture.status(), "");
-  *out = *std::move(capture);
-  return call.Answer(absl::OkStatus(), out->name());
+grpc::ServerReadReactor<v1::IngestRequest>* CaptureServiceImpl::Ingest(
+    grpc::CallbackServerContext* context, v1::Capture* out) {
+  return ServeUpload<v1::IngestRequest>(
+      gate_, &threads_, context, "CaptureService/Ingest",
+      [this, out](Call& call, UploadStream<v1::IngestRequest>& stream) {
+        auto capture = DoIngest(call.principal(), &stream);
+        if (!capture.ok()) return call.Answer(capture.status(), "");
+        *out = *std::move(capture);
+        return call.Answer(absl::OkStatus(), out->name());
+      });
 }
 
 grpc::Status CaptureServiceImpl::GetCapture(grpc::ServerContext* context,

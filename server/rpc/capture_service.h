@@ -5,12 +5,12 @@
 
 #include "assay/v1/capture.grpc.pb.h"
 #include "server/engine/engine.h"
+#include "server/rpc/upload_stream.h"
 
 namespace assay::rpc {
 
-class Gate;
-
-class CaptureServiceImpl final : public v1::CaptureService::Service {
+class CaptureServiceImpl final
+    : public v1::CaptureService::WithCallbackMethod_Ingest<v1::CaptureService::Service> {
  public:
   CaptureServiceImpl(Engine* engine, Gate* gate) : engine_(engine), gate_(gate) {}
   grpc::Status GetCapture(grpc::ServerContext*, const v1::GetCaptureRequest*,
@@ -21,16 +21,17 @@ class CaptureServiceImpl final : public v1::CaptureService::Service {
                                 v1::ListCaptureFilesResponse*) override;
   grpc::Status PruneCaptures(grpc::ServerContext*, const v1::PruneCapturesRequest*,
                              v1::PruneCapturesResponse*) override;
-  grpc::Status Ingest(grpc::ServerContext*, grpc::ServerReader<v1::IngestRequest>*,
-                      v1::Capture*) override;
+  grpc::ServerReadReactor<v1::IngestRequest>* Ingest(grpc::CallbackServerContext*,
+                                                     v1::Capture*) override;
 
  private:
   absl::StatusOr<v1::Capture> DoIngest(const std::string& principal,
-                                       grpc::ServerReader<v1::IngestRequest>* reader);
+                                       UploadStream<v1::IngestRequest>* stream);
   absl::Status DoPrune(const std::string& principal, const v1::PruneCapturesRequest& request,
                        v1::PruneCapturesResponse* out);
   Engine* engine_;
   Gate* gate_;
+  UploadThreads threads_;
 };
 
 }  // namespace assay::rpc

@@ -38,6 +38,8 @@ class Gate {
   static absl::StatusOr<std::unique_ptr<Gate>> Open(const GateOptions& options);
   ~Gate();
 
+  const Limits& limits() const { return options_.limits; }
+
  private:
   friend class Call;
   struct Usage {

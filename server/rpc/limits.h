@@ -19,7 +19,11 @@ struct Limits {
   int calls_per_peer_max = 384;   // of one principal at a time: TOO_MANY_CALLS
   int uploads_max = 128;          // Write and Ingest at a time: TOO_MANY_UPLOADS
   int uploads_per_peer_max = 96;  // of one principal: TOO_MANY_UPLOADS
-  int watchers_max = 256;         // WatchRun at a time: TOO_MANY_WATCHERS
+  // An upload whose client sends no message for so long ends: UPLOAD_STALLED. So does one that
+  // takes longer than twice that and what its bytes take at the slowest rate: UPLOAD_TOO_SLOW.
+  int upload_idle_ms = 2 * 60'000;
+  uint64_t upload_slowest_bytes_per_s = 64 << 10;
+  int watchers_max = 256;  // WatchRun at a time: TOO_MANY_WATCHERS
   // A connection is asked to end after this long (and up to a tenth more or less), its calls have
   // the grace to do so; clients connect anew by themselves.
   int connection_age_ms = 30 * 60'000;

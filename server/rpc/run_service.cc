@@ -130,14 +130,15 @@ grpc::Status RunServiceImpl::ListRuns(grpc::ServerContext* context,
   if (!call.admitted()) return call.refusal();
   const auto before = ParseToken(request->page().page_token(), "runs");
   if (!before.ok()) return ToGrpc(before.status(), context);
+  const auto size = PageSize(request->page().page_size());
+  if (!size.ok()) return ToGrpc(size.status(), context);
+  // One more than the page holds tells whether another page follows.
   const auto rows = engine_->Read([&](const State& s) {
     std::vector<std::pair<uint64_t, std::string>> list;
     auto it = before->has_value() ? s.run_order.lower_bound(**before) : s.run_order.end();
-    while (it != s.run_order.begin()) list.emplace_back(*--it);
+    while (it != s.run_order.begin() && list.size() <= *size) list.emplace_back(*--it);
     return list;
   });
-  const auto size = PageSize(request->page().page_size());
-  if (!size.ok()) return ToGrpc(size.status(), context);
   size_t bytes = 0;
   for (const auto& [serial, id] : rows) {
     auto* run = out->add_runs();
