@@ -12,6 +12,7 @@ import rows_aggregate
 import rows_decode
 import rows_many
 import rows_pages
+import rows_upload
 import rows_verify
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -172,7 +173,7 @@ ROWS = [
      lambda b: memory(b.model_captures()["peak"], {})),
     ("replay-memory", "peak memory of a rank that replays SmolLM2 / 1.5 GiB", "<=", 1.0,
      lambda b: memory(b.replay_peak(), {})),
-] + rows_aggregate.rows() + rows_many.rows() + rows_decode.rows() + rows_pages.rows() + rows_verify.rows()
+] + rows_aggregate.rows() + rows_many.rows() + rows_decode.rows() + rows_pages.rows() + rows_upload.rows() + rows_verify.rows()
 
 
 def of(result, key):

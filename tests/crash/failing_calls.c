@@ -5,6 +5,9 @@
 //   FAIL_AT     the call that fails, counted from 1 over all threads
 //   FAIL_ERRNO  what it says
 //   FAIL_MARK   a file made when it has failed
+//
+// and makes a disk slow: with SLOW_BELOW, a prefix of paths, and SLOW_US each write and sync of such a file takes so
+// many microseconds more.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,6 +24,12 @@ static atomic_long calls;
 static int below(const char* path) {
   const char* prefix = getenv("FAIL_BELOW");
   return prefix != NULL && strncmp(path, prefix, strlen(prefix)) == 0;
+}
+
+static void slow(const char* path) {
+  const char* prefix = getenv("SLOW_BELOW");
+  const char* us = getenv("SLOW_US");
+  if (prefix != NULL && us != NULL && strncmp(path, prefix, strlen(prefix)) == 0) usleep((useconds_t)atol(us));
 }
 
 static int fails(const char* call, const char* path) {
@@ -44,6 +53,7 @@ static int fd_fails(const char* call, int fd) {
   const ssize_t n = readlink(link, path, sizeof(path) - 1);
   if (n <= 0) return 0;
   path[n] = '\0';
+  slow(path);
   return fails(call, path);
 }
 
