@@ -114,6 +114,24 @@ TEST_F(LogProofTest, ARewrittenLogIsNoticed) {
             "consistency:CONSISTENCY_INVALID consistency:CONSISTENCY_INVALID ");
 }
 
+// A service that was restored from a backup of two leaves, and seals on from there: what was sealed
+// in between is not in its log, and whoever holds a receipt of that time sees it.
+TEST_F(LogProofTest, ARestoredBackupThatSealsOnIsNoticed) {
+  TestLog restored;
+  const Json before = Must(BuildReport(SmolInputs("int4-g32")));
+  for (int i = 0; i < 2; ++i) restored.Seal(before, *first_);
+  log_ = restored;
+  const std::vector<uint64_t> lost = {3};
+  EXPECT_EQ(ReasonOf(MakeLogProof(log_.log, log_.checkpoint, std::nullopt, lost).status()),
+            "LOG_RANGE");
+  const Json after = Must(BuildReport(SmolInputs("int8-channel")));
+  for (int i = 2; i < 7; ++i) restored.Seal(after, i < 4 ? *first_ : *second_);
+  log_ = restored;
+  // The checkpoint of two leaves fits, that of the lost third does not.
+  EXPECT_EQ(FailedOf(Verify(Proof())),
+            "proof-inclusion:INCLUSION_INVALID consistency:CONSISTENCY_INVALID ");
+}
+
 // A retired key signs on after its time: its own list refuses it.
 TEST_F(LogProofTest, ALateSignatureOfARetiredKeyIsRefused) {
   TestLog late;

@@ -134,8 +134,12 @@ TEST_F(ImportTest, WhatIsMissingIsNamedAndTheImportGoesOn) {
   WriteLast("cmpl-1", "seq1");
   Refused(Request(), "CAPTURE_INCOMPLETE", "1 of 2 contexts are missing (1)");
   WriteLast("cmpl-2", "seq2");
+  // What an import that was killed in the middle of a file leaves: its process is no more.
+  const std::string left = Request().out + "/hidden_0001.safetensors.tmp.2147483646.0";
+  ASSERT_TRUE(WriteFile(left, "half").ok());
   const auto made = ImportVllm(Request(), nullptr, {});
   ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_FALSE(FileExists(left));
   EXPECT_EQ(made->kept, 1u);
   EXPECT_EQ(made->imported, 1u);
   VllmImportRequest other = Request();

@@ -15,6 +15,7 @@
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/base/temporary_file.h"
 
 namespace assay {
 namespace {
@@ -88,6 +89,7 @@ absl::StatusOr<std::unique_ptr<VllmOutFolder>> VllmOutFolder::Open(const std::st
   if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
     return UnavailableError("OUT_BUSY", dir + ": another process writes there; wait for it");
   }
+  ASSAY_RETURN_IF_ERROR(RemoveTemporaries(dir));  // of an earlier import that was killed
   for (const size_t position : selected) {
     folder->wanted_.push_back(suite.contexts[position].index);
   }
