@@ -46,13 +46,21 @@ struct Compared {
   Samples whole_time, products_time;
 };
 
+// Runs body(0), body(1), ... side by side.
+void OnEach(size_t count, const std::function<void(int)>& body) {
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < count; ++i) threads.emplace_back(body, static_cast<int>(i));
+  body(0);
+  for (std::thread& t : threads) t.join();
+}
+
 // The ranks of a group as threads of this process that talk through Gloo.
 class GlooRanks {
  public:
   GlooRanks(const ReplayPlan& plan, int ranks) : folder_("/tmp/assay_bench_XXXXXX") {
     if (mkdtemp(folder_.data()) == nullptr) Die("cannot make a folder in /tmp");
     collectives_.resize(ranks);
-    OnEach([&](int r) {
+    OnEach(ranks, [&](int r) {
       CollectiveOptions options;
       options.rank = r;
       options.size = ranks;
@@ -70,21 +78,40 @@ class GlooRanks {
   ~GlooRanks() { RemoveTree(folder_).IgnoreError(); }
 
   void Run() {
-    OnEach([&](int r) { replays_[r]->Run(); });
+    OnEach(replays_.size(), [&](int r) { replays_[r]->Run(); });
   }
 
  private:
-  void OnEach(const std::function<void(int)>& body) {
-    std::vector<std::thread> threads;
-    for (size_t r = 1; r < collectives_.size(); ++r) {
-      threads.emplace_back(body, static_cast<int>(r));
-    }
-    body(0);
-    for (std::thread& t : threads) t.join();
-  }
-
   std::string folder_;
   std::vector<std::unique_ptr<Collective>> collectives_;
+  std::vector<std::unique_ptr<WholeReplay>> replays_;
+};
+
+// As many replays of one thread, each of its part of the vocabulary by itself, that never meet:
+// what the ranks of a group would take if talking cost nothing and nobody waited for another.
+class RanksApart {
+ public:
+  RanksApart(const ReplayPlan& plan, int ranks) : single_(CreateCollective({}).value()) {
+    for (int r = 0; r < ranks; ++r) plans_.push_back(PartOf(plan, r, ranks));
+    for (const ReplayPlan& part : plans_) {
+      replays_.push_back(std::make_unique<WholeReplay>(part, 1, *single_));
+    }
+  }
+  void Run() {
+    OnEach(replays_.size(), [&](int r) { replays_[r]->Run(); });
+  }
+
+ private:
+  static ReplayPlan PartOf(ReplayPlan plan, uint64_t rank, uint64_t ranks) {
+    ReplayHead& head = plan.heads[0];
+    const uint64_t begin = head.vocab * rank / ranks, end = head.vocab * (rank + 1) / ranks;
+    head.bytes = head.bytes.subspan(begin * head.hidden * 2, (end - begin) * head.hidden * 2);
+    head.vocab = end - begin;
+    return plan;
+  }
+
+  const std::unique_ptr<Collective> single_;
+  std::vector<ReplayPlan> plans_;
   std::vector<std::unique_ptr<WholeReplay>> replays_;
 };
 
@@ -149,15 +176,20 @@ Json RanksRow(const Flags& flags) {
   auto single = CreateCollective({}).value();
   WholeReplay threads(data.plan, 2, *single);
   GlooRanks ranks(data.plan, 2);
+  RanksApart apart(data.plan, 2);
   threads.Run();
   ranks.Run();
-  Samples threads_time, ranks_time;
+  apart.Run();
+  Samples threads_time, ranks_time, apart_time;
   for (uint64_t r = 0; r < Number(flags, "--repeats"); ++r) {
     TakeInTurn(
         &threads_time, [&] { threads.Run(); }, &ranks_time, [&] { ranks.Run(); });
+    apart_time.Take([&] { apart.Run(); });
   }
   return {{"ratio", Ratio(ranks_time, threads_time)},
+          {"apart", Ratio(apart_time, threads_time)},
           {"two_ranks", ranks_time.ToJson()},
+          {"two_apart", apart_time.ToJson()},
           {"two_threads", threads_time.ToJson()}};
 }
 

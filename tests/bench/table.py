@@ -250,6 +250,9 @@ def main(argv):
         note = f": {result['why']}" if "why" in result else ""
         if "floor" in result.get("raw", {}):
             note += f" (products and bare exp and log calls alone: {result['raw']['floor']:.2f})"
+        if "apart" in result.get("raw", {}):
+            apart = result["raw"]["apart"].get(options.clock, result["raw"]["apart"]["wall"])
+            note += f" (two halves of the vocabulary that never meet: {apart:.2f})"
         print(f"| {row[0]} | {work} | {value} | {promised} | {result['verdict']}{note} |", flush=True)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:

@@ -68,6 +68,9 @@ struct CollectiveOptions {
   // Address that Gloo listens on; "" means the loopback interface (ranks of a group share one
   // host).
   std::string bind_address;
+  // Gloo: what ranks gather goes through memory where all of them run on one machine (the same
+  // bytes, without waiting for a thread of the transport).
+  bool through_memory = true;
 };
 
 // Joins the group: returns when every rank has joined, or after the timeout with COLLECTIVE_FAILED.

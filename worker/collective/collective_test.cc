@@ -27,7 +27,7 @@ std::string FreshFolder() {
 
 using Ranks = std::vector<std::unique_ptr<Collective>>;
 
-Ranks MakeGloo(int size, int64_t timeout_ms) {
+Ranks MakeGloo(int size, int64_t timeout_ms, bool through_memory) {
   const std::string folder = FreshFolder();
   Ranks ranks(size);
   std::vector<std::thread> threads;
@@ -39,6 +39,7 @@ Ranks MakeGloo(int size, int64_t timeout_ms) {
       options.rendezvous = folder;
       options.timeout_ms = timeout_ms;
       options.backend = "gloo";
+      options.through_memory = through_memory;
       auto made = CreateCollective(options);
       EXPECT_TRUE(made.ok()) << made.status();
       if (made.ok()) ranks[r] = std::move(*made);
@@ -122,11 +123,13 @@ TEST(Collective, ThreadsMoveBytes) {
 
 TEST(Collective, GlooMovesBytes) {
   for (const int size : {2, 4}) {
-    Ranks ranks = MakeGloo(size, 20'000);
-    OnEveryRank(ranks, [](Collective& c) {
-      EXPECT_EQ(c.name(), "gloo");
-      for (int i = 0; i < 5; ++i) CheckAllOperations(c);
-    });
+    for (const bool through_memory : {false, true}) {
+      Ranks ranks = MakeGloo(size, 20'000, through_memory);
+      OnEveryRank(ranks, [](Collective& c) {
+        EXPECT_EQ(c.name(), "gloo");
+        for (int i = 0; i < 5; ++i) CheckAllOperations(c);
+      });
+    }
   }
 }
 
@@ -176,20 +179,26 @@ TEST(Collective, SilentThreadPeerTimesOut) {
 }
 
 TEST(Collective, SilentGlooPeerTimesOut) {
-  Ranks ranks = MakeGloo(2, 500);
-  std::vector<uint8_t> send(100), recv(200);
-  EXPECT_EQ(ReasonOf(ranks[0]->AllGather(send, recv)), "COLLECTIVE_FAILED");
-  EXPECT_EQ(ReasonOf(ranks[0]->Barrier()), "COLLECTIVE_FAILED");
+  for (const bool through_memory : {false, true}) {
+    Ranks ranks = MakeGloo(2, 500, through_memory);
+    std::vector<uint8_t> send(100), recv(200);
+    EXPECT_EQ(ReasonOf(ranks[0]->AllGather(send, recv)), "COLLECTIVE_FAILED");
+    EXPECT_EQ(ReasonOf(ranks[0]->Barrier()), "COLLECTIVE_FAILED");
+  }
 }
 
 // A peer process that is killed in the middle: the survivor gets an error well before its timeout.
-TEST(Collective, KilledGlooPeerIsAnError) {
+class KilledGlooPeer : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(ThroughMemory, KilledGlooPeer, ::testing::Bool());
+
+TEST_P(KilledGlooPeer, IsAnError) {
   const std::string folder = FreshFolder();
   CollectiveOptions options;
   options.size = 2;
   options.backend = "gloo";
   options.rendezvous = folder;
   options.timeout_ms = 60'000;
+  options.through_memory = GetParam();
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -206,7 +215,9 @@ TEST(Collective, KilledGlooPeerIsAnError) {
   EXPECT_NE(pipe.sa_handler, SIG_DFL);
   EXPECT_TRUE((*made)->Barrier().ok());
   std::vector<uint8_t> send(1 << 20), recv(2 << 20);
-  EXPECT_EQ(ReasonOf((*made)->AllGather(send, recv)), "COLLECTIVE_FAILED");
+  const absl::Status gathered = (*made)->AllGather(send, recv);
+  EXPECT_EQ(ReasonOf(gathered), "COLLECTIVE_FAILED");
+  EXPECT_THAT(std::string(gathered.message()), ::testing::Not(::testing::HasSubstr("timed out")));
   int state = 0;
   ASSERT_EQ(waitpid(child, &state, 0), child);
   EXPECT_TRUE(WIFSIGNALED(state));

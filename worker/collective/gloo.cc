@@ -1,4 +1,6 @@
-// Gloo over TCP. Ranks find each other through files in the rendezvous folder.
+// Gloo over TCP. Ranks find each other through files in the rendezvous folder. Where all of them
+// run on one machine, what they gather goes through memory (shared_board.h) once they are
+// connected.
 
 #include <gloo/allgather.h>
 #include <gloo/allgatherv.h>
@@ -10,6 +12,7 @@
 #include <sched.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 
@@ -18,11 +21,13 @@
 #include "storage/base/status.h"
 #include "worker/collective/backends.h"
 #include "worker/collective/checks.h"
+#include "worker/collective/shared_board.h"
 
 namespace assay::collective_internal {
 namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
+constexpr const char* kFailedBefore = "an earlier operation failed";
 
 // Runs `body`; Gloo tells of dead peers, timeouts and misuse by exceptions, which end here.
 template <typename Body>
@@ -76,8 +81,8 @@ class BatchClass {
 
 class Gloo : public Collective {
  public:
-  explicit Gloo(std::shared_ptr<gloo::rendezvous::Context> context)
-      : context_(std::move(context)) {}
+  Gloo(std::shared_ptr<gloo::rendezvous::Context> context, int64_t timeout_ms)
+      : context_(std::move(context)), timeout_ms_(timeout_ms) {}
 
   ~Gloo() override {
     const absl::Status ignored =
@@ -91,6 +96,9 @@ class Gloo : public Collective {
   absl::Status AllGather(std::span<const uint8_t> send, std::span<uint8_t> recv) override {
     ASSAY_RETURN_IF_ERROR(CheckAllGather(send.size(), recv.size(), size()));
     if (recv.empty()) return Barrier();
+    if (board_ != nullptr) {
+      return RunOnBoard("all-gather", send, std::vector<uint64_t>(size(), send.size()), recv);
+    }
     return Run("all-gather", [&] {
       gloo::AllgatherOptions options(context_);
       options.setInput(Readable(send, &empty_), send.size());
@@ -104,6 +112,7 @@ class Gloo : public Collective {
                           std::span<uint8_t> recv) override {
     ASSAY_RETURN_IF_ERROR(CheckAllGatherV(send.size(), counts, recv.size(), rank(), size()));
     if (recv.empty()) return Barrier();
+    if (board_ != nullptr) return RunOnBoard("all-gather", send, counts, recv);
     return Run("all-gather", [&] {
       gloo::AllgathervOptions options(context_);
       options.setInput(Readable(send, &empty_), send.size());
@@ -129,6 +138,7 @@ class Gloo : public Collective {
   }
 
   absl::Status Barrier() override {
+    if (board_ != nullptr) return RunOnBoard("barrier", {}, std::vector<uint64_t>(size()), {});
     return Run("barrier", [&] {
       gloo::BarrierOptions options(context_);
       options.setTag(NextTag());
@@ -136,20 +146,47 @@ class Gloo : public Collective {
     });
   }
 
+  // Through Gloo: all ranks open rank 0's board, or none uses it.
+  absl::Status ShareBoard() {
+    SharedBoard::Address own;
+    std::unique_ptr<SharedBoard> board;
+    if (rank() == 0) board = SharedBoard::Make(size(), &own);
+    std::vector<SharedBoard::Address> all(size());
+    ASSAY_RETURN_IF_ERROR(
+        AllGather({reinterpret_cast<const uint8_t*>(&own), sizeof(own)},
+                  {reinterpret_cast<uint8_t*>(all.data()), all.size() * sizeof(own)}));
+    if (rank() != 0) board = SharedBoard::Open(all[0], rank(), size());
+    const uint8_t have = board != nullptr ? 1 : 0;
+    std::vector<uint8_t> others(size());
+    ASSAY_RETURN_IF_ERROR(AllGather({&have, 1}, others));
+    if (std::count(others.begin(), others.end(), 1) == size()) board_ = std::move(board);
+    return absl::OkStatus();
+  }
+
  private:
   // After a failure the connections are in an unknown state; nothing may follow.
   template <typename Body>
   absl::Status Run(std::string_view operation, const Body& body) {
-    if (failed_) return Failed(rank(), size(), operation, "an earlier operation failed");
+    if (failed_) return Failed(rank(), size(), operation, kFailedBefore);
     absl::Status status = Guarded(rank(), size(), operation, body);
     failed_ = !status.ok();
     return status;
+  }
+
+  absl::Status RunOnBoard(std::string_view operation, std::span<const uint8_t> send,
+                          std::span<const uint64_t> counts, std::span<uint8_t> recv) {
+    if (failed_) return Failed(rank(), size(), operation, kFailedBefore);
+    const std::string why = board_->AllGatherV(send, counts, recv, timeout_ms_);
+    failed_ = !why.empty();
+    return failed_ ? Failed(rank(), size(), operation, why) : absl::OkStatus();
   }
 
   // Operations follow each other, so a small cycle of tags keeps neighbours apart.
   uint32_t NextTag() { return tag_++ & 0xffffu; }
 
   const std::shared_ptr<gloo::rendezvous::Context> context_;
+  const int64_t timeout_ms_;
+  std::unique_ptr<SharedBoard> board_;  // none where a rank runs on another machine
   uint32_t tag_ = 0;
   bool failed_ = false;
   uint8_t empty_ = 0;
@@ -160,7 +197,7 @@ class Gloo : public Collective {
 absl::StatusOr<std::unique_ptr<Collective>> CreateGloo(const CollectiveOptions& options) {
   SurviveDeadPeers();
   ASSAY_RETURN_IF_ERROR(EnsureDirectory(options.rendezvous));
-  std::unique_ptr<Collective> out;
+  std::unique_ptr<Gloo> out;
   ASSAY_RETURN_IF_ERROR(Guarded(options.rank, options.size, "joining the group", [&] {
     gloo::transport::tcp::attr attributes;
     attributes.hostname = options.bind_address.empty() ? kLoopback : options.bind_address;
@@ -172,8 +209,9 @@ absl::StatusOr<std::unique_ptr<Collective>> CreateGloo(const CollectiveOptions& 
     auto context = std::make_shared<gloo::rendezvous::Context>(options.rank, options.size);
     context->setTimeout(std::chrono::milliseconds(options.timeout_ms));
     context->connectFullMesh(store, device);
-    out = std::make_unique<Gloo>(std::move(context));
+    out = std::make_unique<Gloo>(std::move(context), options.timeout_ms);
   }));
+  if (options.through_memory) ASSAY_RETURN_IF_ERROR(out->ShareBoard());
   return out;
 }
 
