@@ -106,7 +106,8 @@ TEST_F(FolderCommandsTest, SuiteVerifyNamesTheGateThatFailed) {
   std::filesystem::remove(dir + "/tokens/context-0002.json");
   const CliOutcome bad = Invoke({"suite", "verify", dir.c_str(), "--json"});
   EXPECT_EQ(bad.code, kExitVerificationFailed);
-  for (const Json& gate : ParseOut(bad)["gates"])
+  const Json answer = ParseOut(bad);
+  for (const Json& gate : answer["gates"])
     EXPECT_EQ(gate["outcome"] == "fail", gate["gate"] == "tokens") << gate;
 }
 

@@ -43,7 +43,9 @@ if(ASSAY_FUZZ)
   # Counters of what is reached, in every library; the programs of tests/fuzz add the fuzzer itself.
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
+set(ASSAY_TIMEOUT_FACTOR 1)  # of every test's time limit
 if(ASSAY_SANITIZE)
+  set(ASSAY_TIMEOUT_FACTOR 10)
   add_compile_options(-fsanitize=${ASSAY_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${ASSAY_SANITIZE})
   add_compile_definitions(ASSAY_SANITIZED=1)

@@ -130,7 +130,7 @@ class HostDevice : public ReplayDevice {
     const uint64_t columns = job_->own_columns(), count = slot->observed.size();
     float* out = slot->products[s].data();
     if (!source.head) {
-      std::memcpy(out, rows, count * columns * 4);
+      if (count * columns > 0) std::memcpy(out, rows, count * columns * 4);
       return;
     }
     // Eight rows side by side, so that the compiler can use vectors; each sum runs in the order of
