@@ -10,6 +10,7 @@ import tempfile
 
 import rows_aggregate
 import rows_decode
+import rows_load
 import rows_many
 import rows_pages
 import rows_upload
@@ -173,7 +174,7 @@ ROWS = [
      lambda b: memory(b.model_captures()["peak"], {})),
     ("replay-memory", "peak memory of a rank that replays SmolLM2 / 1.5 GiB", "<=", 1.0,
      lambda b: memory(b.replay_peak(), {})),
-] + rows_aggregate.rows() + rows_many.rows() + rows_decode.rows() + rows_pages.rows() + rows_upload.rows() + rows_verify.rows()
+] + rows_aggregate.rows() + rows_many.rows() + rows_decode.rows() + rows_load.rows() + rows_pages.rows() + rows_upload.rows() + rows_verify.rows()
 
 
 def of(result, key):
@@ -248,6 +249,7 @@ def main(argv):
         rows.append(result)
         value = f"{result['measured']:.3f}" if "measured" in result else "-"
         note = f": {result['why']}" if "why" in result else ""
+        note += f" ({result['raw']['note']})" if "note" in result.get("raw", {}) else ""
         if "floor" in result.get("raw", {}):
             note += f" (products and bare exp and log calls alone: {result['raw']['floor']:.2f})"
         if "apart" in result.get("raw", {}):
