@@ -169,6 +169,7 @@ absl::StatusOr<std::string> RegisterCapture(Client* client, const std::string& s
   import.filter = filter;
   import.cut_point = capture.manifest.cut_point;
   Json manifest = PortableManifest(capture.manifest);
+  manifest["manifest_sha256"] = capture.manifest.manifest_sha256;
   ASSAY_ASSIGN_OR_RETURN(const std::vector<size_t> selected, SelectContexts(suite, filter));
   if (capture.files.size() < selected.size()) {
     for (const auto& [index, path] : capture.files) manifest["contexts"].push_back(index);
@@ -177,7 +178,8 @@ absl::StatusOr<std::string> RegisterCapture(Client* client, const std::string& s
   std::map<int64_t, std::string> digests;
   for (const CaptureRecord& record : capture.manifest.records)
     digests[record.index] = record.sha256;
-  std::map<std::string, std::string> path_of_digest;
+  std::map<std::string, std::string> path_of_digest = {
+      {capture.manifest.manifest_sha256, CaptureManifestPath(capture.dir)}};
   for (const SuiteContext& context : suite.contexts) {
     const auto file = capture.files.find(context.index);
     if (file == capture.files.end()) continue;

@@ -320,6 +320,19 @@ absl::StatusOr<ReportInputs> MakeReportInputs(const SealRows& rows, const Suite&
   return in;
 }
 
+absl::Status AddPublishedInputs(const SealRows& rows, std::vector<InputDigest>* inputs) {
+  const std::pair<const char*, const OperandInputs*> operands[] = {{"reference", &rows.reference},
+                                                                   {"candidate", &rows.operand}};
+  for (const auto& [name, operand] : operands) {
+    if (operand->capture.manifest_json.empty()) continue;
+    ASSAY_ASSIGN_OR_RETURN(const Json json,
+                           ParseJson(operand->capture.manifest_json, "capture manifest"));
+    const std::string sha256 = Text(json, "manifest_sha256");
+    if (!sha256.empty()) inputs->push_back({std::string(name) + ".capture-manifest", sha256});
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> MakeExecution(const SealRows& rows, const std::string& report_sha256,
                                           const std::string& build_id) {
   Json json = Json::object();

@@ -13,6 +13,7 @@
 #include "storage/blob/blob_store.h"
 #include "storage/format/suite.h"
 #include "storage/report/report.h"
+#include "storage/seal/receipt.h"
 
 namespace assay {
 
@@ -40,6 +41,11 @@ SealRows CopySealRows(const State& state, const std::string& run, size_t candida
 // SEAL_INPUTS when rows and blobs do not fit together; the errors of the report library.
 absl::StatusOr<ReportInputs> MakeReportInputs(const SealRows& rows, const Suite& suite,
                                               const BlobStore& blobs);
+
+// Adds the published manifests that imported captures came with: "reference.capture-manifest" and
+// "candidate.capture-manifest". A report does not name them, since two captures of the same files
+// may have manifests that differ in nothing but the time they took. SEAL_INPUTS as above.
+absl::Status AddPublishedInputs(const SealRows& rows, std::vector<InputDigest>* inputs);
 
 // Canonical execution.json: who ran what, where, when, how often. Only stored values, so it is the
 // same when made again.

@@ -167,6 +167,7 @@ absl::Status Sealer::SealCandidate(const std::string& run, size_t candidate) {
   content.report = report_bytes;
   content.execution = execution;
   ASSAY_ASSIGN_OR_RETURN(content.inputs, InputsOfReport(report));
+  ASSAY_RETURN_IF_ERROR(AddPublishedInputs(rows, &content.inputs));
   content.arrays = std::move(done.report.arrays);
   content.log_origin = engine_->options().log_origin;
   content.previous_checkpoint = engine_->Read([](const State& s) { return s.meta.checkpoint; });

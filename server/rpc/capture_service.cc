@@ -117,6 +117,7 @@ class Ingester {
                           std::to_string(next_) + " of " + std::to_string(selected_.size()) +
                               " contexts were delivered; send the rest in a new call");
     }
+    ASSAY_RETURN_IF_ERROR(CheckManifest());
     // Identity of what was delivered: who made it, of what, with which stack, and every file.
     Json who = Json::object();
     who["declared"] = capture_.declared_json;
@@ -138,6 +139,37 @@ class Ingester {
   }
 
  private:
+  // The published manifest that the client names is here, and says of each delivered context what
+  // was delivered: so a receipt may name it.
+  absl::Status CheckManifest() const {
+    if (capture_.manifest_json.empty()) return absl::OkStatus();
+    ASSAY_ASSIGN_OR_RETURN(const Json said, ParseJson(capture_.manifest_json, "manifest_json"));
+    const auto named = said.find("manifest_sha256");
+    if (named == said.end()) return absl::OkStatus();
+    if (!named->is_string() || !IsSha256Hex(named->get<std::string>())) {
+      return InvalidError("INGEST_HEADER_INVALID",
+                          "manifest_json: \"manifest_sha256\" must be 64 lower-case hex digits");
+    }
+    const std::string where = "blobs/" + named->get<std::string>();
+    ASSAY_ASSIGN_OR_RETURN(
+        const std::string bytes,
+        GetBlob(engine_->blobs(), named->get<std::string>(), kCaptureManifestBytesMax));
+    ASSAY_ASSIGN_OR_RETURN(const Json json, ParseJson(bytes, where));
+    ASSAY_ASSIGN_OR_RETURN(const CaptureManifest manifest, ParseCaptureManifest(json, where));
+    std::map<int64_t, std::string> recorded;
+    for (const CaptureRecord& record : manifest.records) recorded[record.index] = record.sha256;
+    for (const CaptureFileRow& file : files_) {
+      const auto it = recorded.find(file.index);
+      if (it != recorded.end() && it->second == file.sha256) continue;
+      return InvalidError(
+          "INGEST_MANIFEST_DIFFERS",
+          where + ": the manifest records " + (it == recorded.end() ? "nothing" : "another file") +
+              " for context " + std::to_string(file.index) + ", which was delivered with digest " +
+              file.sha256 + "; send the files of that manifest, or leave manifest_sha256 out");
+    }
+    return absl::OkStatus();
+  }
+
   // A capture of some contexts of its filter says which: no others are waited for.
   absl::Status KeepNamedContexts() {
     ASSAY_ASSIGN_OR_RETURN(const Json manifest, ParseJson(capture_.manifest_json, "manifest_json"));

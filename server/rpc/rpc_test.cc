@@ -740,6 +740,32 @@ TEST(Rpc, AnEngineCanDeliverACapture) {
   EXPECT_EQ(ingest(suite.suite_token_sha256, 2, &capture), "INGEST_HEADER_INVALID");
   manifest = R"({"contexts":7})";
   EXPECT_EQ(ingest(suite.suite_token_sha256, 2, &capture), "INGEST_HEADER_INVALID");
+
+  // A published manifest is named only if it is here and records what was delivered.
+  const uint64_t rows = static_cast<uint64_t>(suite.context_length) - 1;
+  std::vector<CaptureRecord> records;
+  for (size_t i = 0; i < suite.contexts.size(); ++i) {
+    const std::vector<uint16_t> values(rows * kWidth, static_cast<uint16_t>(0x3f80 + i));
+    records.push_back({suite.contexts[i].index,
+                       Sha256Hex(BuildHiddenFile(values, rows, kWidth).value()), rows, kWidth});
+  }
+  const auto names = [&](const std::vector<CaptureRecord>& recorded, bool uploaded) {
+    CaptureWriterInfo info;
+    info.filter = "all";
+    const std::string bytes = PythonPrettyJson(BuildCaptureManifest(suite, info, recorded, true));
+    if (uploaded) {
+      EXPECT_TRUE(PutBlob(cluster.engine->blobs(), bytes).ok());
+    }
+    manifest = Json{{"manifest_sha256", Sha256Hex(bytes)}}.dump();
+    return ingest(suite.suite_token_sha256, suite.contexts.size(), &capture);
+  };
+  EXPECT_EQ(names(records, false), "BLOB_MISSING");
+  EXPECT_EQ(names(records, true), "");
+  std::swap(records[0].sha256, records[1].sha256);
+  EXPECT_EQ(names(records, true), "INGEST_MANIFEST_DIFFERS");
+  manifest = R"({"manifest_sha256":"../x"})";
+  EXPECT_EQ(ingest(suite.suite_token_sha256, suite.contexts.size(), &capture),
+            "INGEST_HEADER_INVALID");
 }
 
 TEST(Server, AddressesAreChecked) {

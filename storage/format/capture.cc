@@ -231,8 +231,11 @@ absl::StatusOr<CaptureManifest> ReadCaptureManifest(const std::string& dir) {
                              " is no capture; give a folder that assay capture, or another "
                              "engine's capture script, has written");
   }
-  ASSAY_ASSIGN_OR_RETURN(const Json json, ReadJsonFile(path, kCaptureManifestBytesMax));
-  return ParseCaptureManifest(json, path);
+  ASSAY_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kCaptureManifestBytesMax));
+  ASSAY_ASSIGN_OR_RETURN(const Json json, ParseJson(bytes, path));
+  ASSAY_ASSIGN_OR_RETURN(CaptureManifest manifest, ParseCaptureManifest(json, path));
+  manifest.manifest_sha256 = Sha256Hex(bytes);
+  return manifest;
 }
 
 absl::StatusOr<CaptureDir> OpenCapture(const std::string& dir, const Suite& suite,

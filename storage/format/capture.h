@@ -38,7 +38,8 @@ struct CaptureRecord {
 };
 
 struct CaptureManifest {
-  std::string schema;  // "" when legacy
+  std::string schema;           // "" when legacy
+  std::string manifest_sha256;  // of the file's bytes; "" when it was not read from a file
   std::string suite_token_sha256;
   std::string filter;                  // "" when legacy
   std::string cut_point;               // kDefaultCutPoint when the manifest names none

@@ -23,6 +23,10 @@ sealed() {
     fail "the receipt does not name the suite's manifest"
   [ "$(subject input/reference.capture "$receipt")" = "$(content "$3")" ] || fail "the receipt does not name the reference capture"
   [ "$(subject input/candidate.capture "$receipt")" = "$(content "$4")" ] || fail "the receipt does not name the candidate capture"
+  [ "$(subject input/reference.capture-manifest "$receipt")" = "$(sha256sum <"$3/capture-manifest.json" | cut -c1-64)" ] ||
+    fail "the receipt does not name the reference's published manifest"
+  [ "$(subject input/candidate.capture-manifest "$receipt")" = "$(sha256sum <"$4/capture-manifest.json" | cut -c1-64)" ] ||
+    fail "the receipt does not name the candidate's published manifest"
 }
 
 note "a published suite with captures is uploaded, verified and sealed by digest"

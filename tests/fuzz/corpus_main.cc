@@ -186,8 +186,10 @@ Arguments Parse(int argc, char** argv) {
 }
 
 int Main(const Arguments& arguments) {
+#ifndef ASSAY_SANITIZED  // whose shadow memory takes terabytes of addresses
   const rlimit limit{kAddressBytesMax, kAddressBytesMax};
   ::setrlimit(RLIMIT_AS, &limit);
+#endif
   for (const int number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM})
     ::signal(number, LeaveInput);
   size_t ran = 0, targets = 0;
