@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <set>
+#include <utility>
 
 #include "openssl/rand.h"
 #include "server/core/unit_document.h"
@@ -28,6 +29,14 @@ constexpr int kExitDamaged = 20, kExitFailed = 1;
 constexpr int64_t kWaitStepMs =
     500;  // how often a long poll looks whether its caller is still there
 constexpr size_t kBatchMax = 256;
+
+size_t ReadyUnits(const State& s) {
+  size_t units = 0;
+  for (const auto& [of, queues] : s.ready.classes()) {
+    for (const auto& [model, queue] : queues.by_model) units += queue.units.size();
+  }
+  return units;
+}
 
 std::string RandomHex() {
   uint8_t bytes[16];
@@ -162,11 +171,27 @@ void Engine::RunBatch(const std::vector<Pending*>& batch) {
 
 void Engine::Perform(const Effects& effects) {
   for (const std::string& run : effects.seal) sealer_->Enqueue(run);
-  if (effects.wake_workers || !effects.changed.empty()) {
+  if (!effects.wake_workers && effects.changed.empty()) return;
+  {
     std::lock_guard<std::mutex> lock(change_mutex_);
     ++version_;
     change_cv_.notify_all();
   }
+  // Not for new work alone: a change of a run may be what lets a worker take units that wait.
+  if (const size_t units = Read(ReadyUnits); units > 0) polls_.Offer(units);
+}
+
+bool Engine::WaitForWork(uint64_t offers, int64_t until, const std::function<bool()>& cancelled) {
+  LongPolls::Poll poll(&polls_, offers);
+  while (!cancelled() && !stopping_) {
+    const int64_t left = until - options_.clock->MonotonicMillis();
+    if (left <= 0 || poll.Wait(std::min(kWaitStepMs, left))) break;
+  }
+  return poll.Leave();
+}
+
+void Engine::PassOn() {
+  if (Read(ReadyUnits) > 0) polls_.PassOn();
 }
 
 uint64_t Engine::WaitChange(uint64_t version, int64_t ms) {
@@ -295,13 +320,22 @@ absl::StatusOr<SyncResult> Engine::Sync(const std::string& principal, Synchroniz
   VetResults(&command);
   const int64_t slots = command.free_slots;
   const int64_t deadline = options_.clock->MonotonicMillis() + wait_ms;
+  struct Turn {
+    Engine* engine;
+    bool woken = false;
+    ~Turn() { Used(false); }
+    void Used(bool took) {
+      if (std::exchange(woken, false) && !took) engine->PassOn();
+    }
+  } turn{this};
   while (true) {
-    const uint64_t seen = version_;
+    const uint64_t seen = version_, offers = polls_.offers();
     command.free_slots = draining_ || guard_->low() ? 0 : slots;
     Outcome outcome = Execute({principal, command});
     if (!outcome.status.ok()) return outcome.status;
     SyncResult result;
     result.answer = std::get<SyncAnswer>(std::move(outcome.answer));
+    turn.Used(!result.answer.start.empty());
     const int64_t left = deadline - options_.clock->MonotonicMillis();
     if (!result.answer.empty() || left <= 0 || draining_ || stopping_) {
       result.start = Documents(&result.answer);
@@ -312,8 +346,10 @@ absl::StatusOr<SyncResult> Engine::Sync(const std::string& principal, Synchroniz
     // worker alive.
     const int64_t again =
         options_.clock->MonotonicMillis() + std::min(left, options_.core.lease_ms / 3 + 1);
-    while (version_ == seen && options_.clock->MonotonicMillis() < again && !cancelled() &&
-           !stopping_) {
+    if (command.leases.empty()) turn.woken = WaitForWork(offers, again, cancelled);
+    // One that works hears of whatever may end its leases.
+    while (!command.leases.empty() && version_ == seen &&
+           options_.clock->MonotonicMillis() < again && !cancelled() && !stopping_) {
       WaitChange(seen, std::min(kWaitStepMs,
                                 std::max<int64_t>(1, again - options_.clock->MonotonicMillis())));
     }
@@ -356,13 +392,16 @@ void Engine::TickLoop() {
                           [&] { return stopping_.load(); });
     }
     if (stopping_) return;
+    const bool low = guard_->low();
     guard_->Tend();
+    if (low && !guard_->low()) polls_.WakeAll();  // while it was low, nobody was given anything
     Execute({"coordinator", Tick{guard_->low()}});
   }
 }
 
 void Engine::BeginDrain() {
   draining_ = true;
+  polls_.WakeAll();
   std::lock_guard<std::mutex> lock(change_mutex_);
   ++version_;
   change_cv_.notify_all();
@@ -370,6 +409,7 @@ void Engine::BeginDrain() {
 
 void Engine::Stop() {
   if (stopping_.exchange(true)) return;
+  polls_.WakeAll();
   {
     std::lock_guard<std::mutex> lock(change_mutex_);
     change_cv_.notify_all();

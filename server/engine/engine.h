@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/core/apply.h"
+#include "server/engine/long_polls.h"
 #include "storage/base/clock.h"
 #include "storage/base/json.h"
 #include "storage/blob/disk_guard.h"
@@ -98,6 +99,7 @@ class Engine {
   // new version.
   uint64_t WaitChange(uint64_t version, int64_t ms);
   uint64_t version() const { return version_; }
+  size_t waiting_polls() const { return polls_.waiting(); }  // calls of Sync that wait for work
 
   absl::StatusOr<std::shared_ptr<const Suite>> GetSuite(const std::string& id);
   // Verifies the suite in blob `manifest_sha256` and its token blobs and adds it.
@@ -145,6 +147,11 @@ class Engine {
   // Documents of the leases that `answer` starts; one that cannot be made is taken out of it and
   // counts as a failure of its unit.
   std::vector<LeaseDocument> Documents(SyncAnswer* answer);
+  // Until there may be work for one who looked at `offers`, `until` (monotonic ms), or the caller
+  // is gone; whether it was woken.
+  bool WaitForWork(uint64_t offers, int64_t until, const std::function<bool()>& cancelled);
+  // A poll that was woken takes nothing: another one looks, if there is anything.
+  void PassOn();
   void TickLoop();
 
   EngineOptions options_;
@@ -167,6 +174,7 @@ class Engine {
   std::mutex change_mutex_;
   std::condition_variable change_cv_;
   std::atomic<uint64_t> version_{1};
+  LongPolls polls_;
   std::atomic<uint64_t> calls_{0};  // Sync calls begun
   std::atomic<bool> draining_{false}, stopping_{false};
   std::thread ticker_;

@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <thread>
 
 #include "server/engine/seal_inputs.h"
 #include "server/engine/vetting.h"
@@ -27,8 +29,9 @@ std::string TempDir() {
   return ::mkdtemp(name.data());
 }
 
-std::unique_ptr<Engine> Open(const std::string& dir) {
+std::unique_ptr<Engine> Open(const std::string& dir, Clock* clock = nullptr) {
   EngineOptions options;
+  options.clock = clock;
   options.data_dir = dir;
   options.min_free_bytes = 0;
   options.ballast_bytes = 0;
@@ -68,38 +71,48 @@ Synchronize Call(std::vector<LeaseResult> results) {
   return call;
 }
 
+Suite Panel(std::string* dir) {
+  const char* source = std::getenv("ASSAY_SOURCE_DIR");
+  *dir = std::string(source == nullptr ? "." : source) + "/deploy/panel/suite";
+  return ReadSuite(*dir).value();
+}
+
+// A run of one context between two captures of one model, which first needs a prepare unit; its id.
+std::string CreateOneRun(Engine& engine) {
+  std::string panel;
+  const Suite suite = Panel(&panel);
+  for (const SuiteContext& c : suite.contexts)
+    EXPECT_TRUE(PutBlob(engine.blobs(), ReadFile(panel + "/" + c.file, 1 << 20).value()).ok());
+  const std::string manifest = ReadFile(panel + "/suite-manifest.json", 1 << 26).value();
+  const SuiteRow row = engine.AddSuite("lab", PutBlob(engine.blobs(), manifest).value()).value();
+  ModelRow model;
+  model.id = Sha256Hex("model");
+  model.manifest_json =
+      R"({"files":[{"path":"m.gguf","sha256":")" + model.id + R"(","size":1}],"transform":""})";
+  EXPECT_TRUE(engine.Execute({"local", AddResources{{model}}}).status.ok());
+  RunRow run;
+  run.request_id = "r1";
+  run.spec_sha256 = Sha256Hex("spec");
+  run.suite = row.id;
+  run.contexts = {suite.contexts[0].index};
+  run.context_length = suite.context_length;
+  run.reference.model = model.id;
+  run.candidates.resize(1);
+  run.candidates[0].label = "c";
+  run.candidates[0].source.model = model.id;
+  const Outcome created = engine.Execute({"local", CreateRun{run}});
+  EXPECT_TRUE(created.status.ok()) << created.status;
+  return std::get<RunAnswer>(created.answer).run;
+}
+
 // A token file that is gone is met when the unit's document is made, after the lease was given.
 TEST(Engine, AUnitWhoseDocumentCannotBeMadeIsNotOfferedForEver) {
   const std::string dir = TempDir();
-  const char* source = std::getenv("ASSAY_SOURCE_DIR");
-  const std::string panel = std::string(source == nullptr ? "." : source) + "/deploy/panel/suite";
-  const Suite suite = ReadSuite(panel).value();
-  std::string run_id;
+  std::string panel, run_id;
+  const Suite suite = Panel(&panel);
   {
     const auto engine = Open(dir);
-    for (const SuiteContext& c : suite.contexts)
-      ASSERT_TRUE(PutBlob(engine->blobs(), ReadFile(panel + "/" + c.file, 1 << 20).value()).ok());
-    const std::string manifest = ReadFile(panel + "/suite-manifest.json", 1 << 26).value();
-    const SuiteRow row =
-        engine->AddSuite("lab", PutBlob(engine->blobs(), manifest).value()).value();
-    ModelRow model;
-    model.id = Sha256Hex("model");
-    model.manifest_json =
-        R"({"files":[{"path":"m.gguf","sha256":")" + model.id + R"(","size":1}],"transform":""})";
-    ASSERT_TRUE(engine->Execute({"local", AddResources{{model}}}).status.ok());
-    RunRow run;
-    run.request_id = "r1";
-    run.spec_sha256 = Sha256Hex("spec");
-    run.suite = row.id;
-    run.contexts = {suite.contexts[0].index};
-    run.context_length = suite.context_length;
-    run.reference.model = model.id;
-    run.candidates.resize(1);
-    run.candidates[0].label = "c";
-    run.candidates[0].source.model = model.id;
-    const Outcome created = engine->Execute({"local", CreateRun{run}});
-    ASSERT_TRUE(created.status.ok()) << created.status;
-    run_id = std::get<RunAnswer>(created.answer).run;
+    run_id = CreateOneRun(*engine);
     const auto prepare = engine->Sync("worker", Call({}), 0, [] { return false; });
     ASSERT_TRUE(prepare.ok()) << prepare.status();
     ASSERT_EQ(prepare->start.size(), 1u);
@@ -124,6 +137,52 @@ TEST(Engine, AUnitWhoseDocumentCannotBeMadeIsNotOfferedForEver) {
   EXPECT_EQ(run.state, RunState::kFailed);
   EXPECT_EQ(run.error.reason, "BLOB_MISSING");
   EXPECT_NE(run.error.message.find(suite.contexts[0].token_sha256), std::string::npos);
+  ASSERT_TRUE(RemoveTree(dir).ok());
+}
+
+class FrozenClock : public Clock {
+ public:
+  int64_t UnixMillis() override { return 1'000'000; }
+  int64_t MonotonicMillis() override { return 1'000; }
+};
+
+// One unit wakes one of the polls; it must reach the one that can take it. Time stands still, so
+// that nobody looks again by itself.
+TEST(Engine, AUnitReachesTheWaitingWorkerThatCanTakeIt) {
+  const std::string dir = TempDir();
+  FrozenClock clock;
+  {
+    const auto engine = Open(dir, &clock);
+    std::atomic<bool> stop{false};
+    std::vector<std::thread> unable;
+    constexpr size_t kUnable = 3;
+    constexpr int kLooksMax = 100;  // then it has waited in vain
+    const auto until_waiting = [&](size_t polls) {
+      while (engine->waiting_polls() != polls) ::usleep(1000);
+    };
+    for (size_t i = 0; i < kUnable; ++i) {
+      unable.emplace_back([&, i] {
+        Synchronize call = Call({});
+        call.worker = "unable" + std::to_string(i);
+        call.free_slots = 0;
+        const auto answer = engine->Sync("worker", call, 10'000, [&] { return stop.load(); });
+        EXPECT_EQ(ReasonOf(answer.status()), "CALL_CANCELLED");
+      });
+    }
+    until_waiting(kUnable);
+    std::thread able([&] {
+      const auto answer = engine->Sync("worker", Call({}), 10'000,
+                                       [looks = 0]() mutable { return ++looks > kLooksMax; });
+      ASSERT_TRUE(answer.ok()) << answer.status();
+      EXPECT_EQ(answer->start.size(), 1u);
+    });
+    until_waiting(kUnable + 1);
+    CreateOneRun(*engine);
+    able.join();
+    until_waiting(kUnable);
+    stop = true;
+    for (std::thread& thread : unable) thread.join();
+  }
   ASSERT_TRUE(RemoveTree(dir).ok());
 }
 
