@@ -1,4 +1,4 @@
-"""The rows load, load-memory and trickle: a coordinator with a long queue and many workers that poll."""
+"""The rows load, load-memory, trickle and units: a coordinator with a long queue and many workers that poll."""
 import json
 import os
 import subprocess
@@ -40,10 +40,20 @@ def trickle(bench):
                               f"{many['drain_s']:.1f} s from SIGTERM to the end"}
 
 
+def units(bench):
+    words = [bench.program("assay_units_bench")] + (["--many", "100000"] if bench.options.quick else [])
+    result = json.loads(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    few, many = result["us_per_unit"]
+    rows_few, rows_many = result["rows_per_unit"]
+    return {**result, "note": f"{many:.1f} and {few:.1f} us, {rows_many:.2f} and {rows_few:.2f} rows looked at; "
+                              f"{result['units'][1]:,} units"}
+
+
 def rows():
     """As ROWS of table.py."""
     return [("load", "units given out per second to 256 polling workers, 10,000 runs of 32 units queued / 100 runs", ">=", 0.8,
              queue),
             ("load-memory", "resident memory that a queued run of 32 units adds to the coordinator / 64 KiB", "<=", 1.0, memory),
             ("trickle", "processor time of the coordinator for each unit of runs that come one at a time while 256 workers wait "
-             "in long polls / while 32 do", "<=", 1.5, trickle)]
+             "in long polls / while 32 do", "<=", 1.5, trickle),
+            ("units", "the core's processor time for each unit, lease to result, of 1,000,000 queued / of 1,000", "<=", 1.5, units)]
