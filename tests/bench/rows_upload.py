@@ -18,7 +18,8 @@ def memory(bench):
 
 def rows():
     """As ROWS of table.py."""
-    return [("ingest", "upload of files of 256 MiB over gRPC with SHA-256 and fsync, bytes per second / writing and "
-             "syncing them on this disk", ">=", 0.8, lambda b: run(b, "rate", "--mib", "64" if b.options.quick else "256")),
+    return [("ingest", "upload of files of 256 MiB over gRPC with SHA-256 and fsync, bytes per second / the slower of "
+             "writing and syncing them on this disk and streaming them over gRPC alone", ">=", 0.8,
+             lambda b: run(b, "rate", "--mib", "64" if b.options.quick else "256")),
             ("upload-memory", "what an uploader adds to the coordinator's peak memory, 64 against 4 of them, every write "
              "of the disk slowed by 20 ms / 4 MiB", "<=", 1.0, memory)]

@@ -4,13 +4,20 @@
 //   assay_upload_bench rate|memory [--bin DIR] [--dir DIR] [--mib N] [--slow-us N] [--preload LIB]
 
 #include <fcntl.h>
+#include <grpcpp/grpcpp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <thread>
 
+#include "assay/v1/blob.grpc.pb.h"
 #include "storage/base/digest.h"
+#include "storage/base/files.h"
 #include "tests/bench/bench_util.h"
 #include "tests/bench/coordinator.h"
 
@@ -54,21 +61,73 @@ void WriteAndSync(const std::string& path, const std::string& bytes) {
   ::unlink(path.c_str());
 }
 
+// Takes the same stream and drops it: what gRPC alone can carry.
+class Sink : public v1::BlobService::Service {
+ public:
+  grpc::Status Write(grpc::ServerContext*, grpc::ServerReader<v1::WriteRequest>* reader,
+                     v1::WriteResponse*) override {
+    v1::WriteRequest request;
+    while (reader->Read(&request)) {
+    }
+    return grpc::Status::OK;
+  }
+};
+
+// A process of its own that serves a Sink, as the coordinator is one; ended with this object.
+class SinkProcess {
+ public:
+  explicit SinkProcess(const std::string& path) : path_(path), pid_(::fork()) {
+    if (pid_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // also when the bench ends early
+      Sink sink;
+      grpc::ServerBuilder builder;
+      builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials());
+      builder.RegisterService(&sink);
+      const auto server = builder.BuildAndStart();
+      if (server) server->Wait();
+      ::_exit(1);
+    }
+  }
+  ~SinkProcess() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  SinkProcess(const SinkProcess&) = delete;
+  SinkProcess& operator=(const SinkProcess&) = delete;
+  std::shared_ptr<grpc::Channel> Connect() const {
+    auto channel = grpc::CreateChannel("unix:" + path_, grpc::InsecureChannelCredentials());
+    const auto limit = std::chrono::system_clock::now() + std::chrono::seconds(10);
+    if (!channel->WaitForConnected(limit)) Die("the plain gRPC server does not start");
+    return channel;
+  }
+
+ private:
+  const std::string path_;
+  const pid_t pid_;
+};
+
 // One uploader, one file after the other, with the same files written and synced.
 Json Rate(const Flags& flags) {
   const uint64_t mib = Number(flags, "--mib");
+  std::string folder = flags.at("--dir") + "/sinkXXXXXX";
+  if (::mkdtemp(folder.data()) == nullptr) Die("cannot make " + folder);
+  const SinkProcess sink(folder + "/s");  // before this process uses gRPC
   const UploadCoordinator coordinator(flags);
-  Samples upload, disk;
+  const auto plain = sink.Connect();
+  Samples upload, disk, stream;
   for (uint64_t i = 0; i < 5; ++i) {
     const std::string bytes = Content(i, mib), sha256 = Sha256Hex(bytes);
+    stream.Take([&] { UploadBlob(plain, bytes, sha256); });
     TakeInTurn(
         &disk, [&] { WriteAndSync(coordinator.dir() + "/plain", bytes); }, &upload,
         [&] { UploadBlob(coordinator.Connect(), bytes, sha256); });
   }
+  static_cast<void>(RemoveTree(folder));
   const double gib = static_cast<double>(mib) / 1024;
-  return {{"ratio", Ratio(disk, upload)},
+  return {{"ratio", Ratio(disk.median() > stream.median() ? disk : stream, upload)},
           {"upload_gib_per_s", gib / upload.median()},
-          {"disk_gib_per_s", gib / disk.median()}};
+          {"disk_gib_per_s", gib / disk.median()},
+          {"plain_grpc_gib_per_s", gib / stream.median()}};
 }
 
 // Peak memory while `uploaders` send a file each; `Memory` compares 64 with 4.
