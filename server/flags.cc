@@ -85,6 +85,9 @@ std::map<std::string, Setter> Setters(Flags* f) {
       {"recheck-per-mille", Int("recheck-per-mille", &core.recheck_per_mille, 0, 1000)},
       {"model-wait-ms", Int("model-wait-ms", &core.model_wait_ms, 0, kDay)},
       {"worker-wait-ms", Int("worker-wait-ms", &core.worker_wait_ms, 0, 30 * kDay)},
+      {"max-runs", Int("max-runs", &core.active_runs_max, 1, 1 << 24)},
+      {"max-runs-per-principal",
+       Int("max-runs-per-principal", &core.runs_per_principal_max, 0, 1 << 24)},
       {"min-free-bytes", Int("min-free-bytes", &f->engine.min_free_bytes, 0, kBytes)},
       {"ballast-bytes", Int("ballast-bytes", &f->engine.ballast_bytes, 0, kBytes)},
       {"max-store-bytes", Int("max-store-bytes", &f->engine.max_store_bytes, 0, kBytes)},
@@ -169,6 +172,8 @@ usage: assayd [--data DIR] [--listen ADDRESS ...] [flags]
   --recheck-per-mille N  of 1000 captures and replays, how many another worker does again, bytes compared (0)
   --model-wait-ms N      wait for a worker that has a model (30000)
   --worker-wait-ms N     wait for a worker that may do the work (600000)
+  --max-runs N           runs that have not ended beyond which new ones are refused (10000)
+  --max-runs-per-principal N  of those, how many one token may have (0: all)
   --min-free-bytes N     refuse new work below this much free space (536870912)
   --ballast-bytes N      space kept in reserve in DIR/ballast (67108864)
   --max-store-bytes N    bytes of all blobs together beyond which uploads are refused (0: no limit)

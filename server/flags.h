@@ -24,10 +24,7 @@ struct Flags {
 // FLAG_INVALID naming the flag. Accepts --name=value and --name value.
 absl::StatusOr<Flags> ParseFlags(int argc, char** argv);
 std::string HelpText();
-// Where data lies without --data: $ASSAY_DATA, else the XDG data folder.
-std::string DefaultDataDir();
-
-// $ASSAY_DATA, else assay below the XDG data folder.
+// Where data lies without --data: $ASSAY_DATA, else assay below the XDG data folder.
 std::string DefaultDataDir();
 
 // In the data folder.

@@ -24,6 +24,7 @@
 #include "server/flags.h"
 #include "server/maintain/commands.h"
 #include "server/obs/metrics.h"
+#include "server/rpc/health_watch.h"
 #include "server/rpc/listener_probe.h"
 #include "server/rpc/server.h"
 #include "storage/base/build_info.h"
@@ -47,7 +48,6 @@ int ExitCodeOf(const absl::Status& status) {
 }
 
 constexpr int kProbeEveryMs = 5'000;
-constexpr int kHealthEveryMs = 500;
 constexpr int64_t kProbeAnswerMs = 10'000;  // a busy machine's server takes its time
 constexpr int kProbesMax = 3;
 
@@ -79,40 +79,6 @@ absl::StatusOr<std::string> WaitForEnd(int signal_fd, int parent_fd, const std::
   }
 }
 
-// Says NOT_SERVING while the disk is nearly full, and SERVING again by itself.
-class HealthWatch {
- public:
-  HealthWatch(const Engine* engine, rpc::Server* server)
-      : engine_(engine), server_(server), thread_([this] { Loop(); }) {}
-  ~HealthWatch() {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      stop_ = true;
-    }
-    cv_.notify_all();
-    thread_.join();
-    server_->SetServing(false);
-  }
-  HealthWatch(const HealthWatch&) = delete;
-  HealthWatch& operator=(const HealthWatch&) = delete;
-
- private:
-  void Loop() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    while (!stop_) {
-      server_->SetServing(!engine_->disk_low());
-      cv_.wait_for(lock, std::chrono::milliseconds(kHealthEveryMs), [this] { return stop_; });
-    }
-  }
-
-  const Engine* engine_;
-  rpc::Server* server_;
-  std::mutex mutex_;
-  std::condition_variable cv_;
-  bool stop_ = false;
-  std::thread thread_;
-};
-
 absl::Status Serve(const Flags& flags, int signal_fd) {
   if (::geteuid() == 0) {
     LogJson("warn",
@@ -128,7 +94,8 @@ absl::Status Serve(const Flags& flags, int signal_fd) {
   if (!flags.metrics.empty()) {
     ASSAY_ASSIGN_OR_RETURN(metrics, MetricsServer::Start(engine.get(), flags.metrics));
   }
-  auto health = std::make_unique<HealthWatch>(engine.get(), server.get());
+  auto health =
+      std::make_unique<rpc::HealthWatch>([&] { return rpc::IsWell(*engine); }, server.get());
   std::string lines;
   for (const std::string& address : server->addresses()) lines.append(address).append("\n");
   if (!flags.ready_file.empty()) ASSAY_RETURN_IF_ERROR(WriteFileAtomic(flags.ready_file, lines));

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "client/cli/cmd_disputes.h"
 #include "client/cli/commands.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/no_worker.h"
@@ -165,6 +166,7 @@ void AddRunsCommand(CLI::App& app, CliContext& context) {
          false);
   AddOne(*runs, context, "show", "Show a run, its candidates and units",
          "  assay runs show runs/1a2b --server coordinator:7070\n", ShowRun, true, false);
+  AddDisputesCommand(*runs, context);
 }
 
 void AddWatchCommand(CLI::App& app, CliContext& context) {

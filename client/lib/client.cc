@@ -3,8 +3,10 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "assay/v1/capture.grpc.pb.h"
+#include "assay/v1/evidence.grpc.pb.h"
 #include "assay/v1/head.grpc.pb.h"
 #include "assay/v1/model.grpc.pb.h"
 #include "assay/v1/report.grpc.pb.h"
@@ -106,6 +108,7 @@ struct Client::Stubs {
         models(channel),
         heads(channel),
         captures(channel),
+        evidence(channel),
         runs(channel),
         reports(channel),
         receipts(channel),
@@ -115,6 +118,7 @@ struct Client::Stubs {
   v1::ModelService::Stub models;
   v1::HeadService::Stub heads;
   v1::CaptureService::Stub captures;
+  v1::EvidenceService::Stub evidence;
   v1::RunService::Stub runs;
   v1::ReportService::Stub reports;
   v1::ReceiptService::Stub receipts;
@@ -127,10 +131,10 @@ bool RunHasEnded(const Json& run) {
 }
 
 Client::Client(std::string address, std::shared_ptr<grpc::Channel> channel, ClientOptions options)
-    : address_(address),
-      options_(options),
+    : address_(std::move(address)),
+      options_(std::move(options)),
       stubs_(std::make_unique<Stubs>(channel)),
-      blobs_(channel, address) {}
+      blobs_(std::move(channel), address_) {}
 
 Client::~Client() = default;
 
@@ -352,6 +356,14 @@ absl::StatusOr<Json> Client::ListUnits(const std::string& run) {
   });
 }
 
+absl::StatusOr<Json> Client::ListDisputes(const std::string& run) {
+  return AllPages("disputes", [&](const std::string& token) -> absl::StatusOr<Json> {
+    auto request = PageOf<v1::ListDisputesRequest>(token);
+    request.set_run(run);
+    return Call(stubs_->evidence, &v1::EvidenceService::Stub::ListDisputes, request);
+  });
+}
+
 absl::Status Client::WatchOnce(const std::string& name, uint64_t* revision, bool* heard,
                                const std::function<void(const Json&)>& on_event,
                                const StopCheck& stop) {
@@ -383,7 +395,8 @@ absl::StatusOr<Json> Client::WatchRun(const std::string& name,
     bool heard = false;
     absl::Status status = WatchOnce(name, &revision, &heard, on_event, stop);
     if (stop) ASSAY_RETURN_IF_ERROR(stop());
-    if (status.ok()) {
+    // Where too many watch already, the run's state is asked for now and then.
+    if (status.ok() || ReasonOf(status) == "TOO_MANY_WATCHERS") {
       absl::StatusOr<Json> run = GetRun(name);
       if (run.ok() && RunHasEnded(*run)) return run;
       status = run.status();

@@ -103,9 +103,12 @@ class Client {
   // as an array.
   absl::StatusOr<Json> List(std::string_view what);
   absl::StatusOr<Json> ListUnits(const std::string& run);
+  // Units for which workers returned different results; `run` empty: of all runs.
+  absl::StatusOr<Json> ListDisputes(const std::string& run);
 
   // Calls `on_event` with every event of the run until it has ended; returns the run as it is then.
-  // A broken connection is taken up again after the last event seen; WATCH_LOST when nobody has
+  // A broken connection is taken up again after the last event seen; where too many watch already,
+  // the run is asked for now and then, without events. WATCH_LOST when nobody has
   // answered for reconnect_give_up_ms (the run itself goes on).
   absl::StatusOr<Json> WatchRun(const std::string& name,
                                 const std::function<void(const Json& event)>& on_event,

@@ -9,7 +9,7 @@
 #include <mutex>
 
 #include "assay/v1/blob.grpc.pb.h"
-#include "assay/v1/run.pb.h"
+#include "assay/v1/run.grpc.pb.h"
 #include "client/lib/blob_transfer.h"
 #include "client/lib/channel.h"
 #include "client/lib/client.h"
@@ -256,6 +256,40 @@ TEST_F(WireTest, ACoordinatorThatComesLaterIsFoundWithinFewAttempts) {
     return absl::OkStatus();
   });
   EXPECT_EQ(ReasonOf(status), "SERVER_TOO_OLD");  // an answer: this server knows no runs
+  server->Shutdown();
+}
+
+// A coordinator that too many watch already; its run ends when it has been asked for twice.
+class CrowdedRunService : public v1::RunService::Service {
+ public:
+  grpc::Status WatchRun(grpc::ServerContext* context, const v1::WatchRunRequest*,
+                        grpc::ServerWriter<v1::RunEvent>*) override {
+    context->AddTrailingMetadata("assay-reason", "TOO_MANY_WATCHERS");
+    return {grpc::StatusCode::RESOURCE_EXHAUSTED, "no: TOO_MANY_WATCHERS"};
+  }
+  grpc::Status GetRun(grpc::ServerContext*, const v1::GetRunRequest* request,
+                      v1::Run* run) override {
+    run->set_name(request->name());
+    run->set_state(++asked < 2 ? v1::Run::RUNNING : v1::Run::SUCCEEDED);
+    return grpc::Status::OK;
+  }
+  std::atomic<int> asked{0};
+};
+
+TEST_F(WireTest, ARunThatTooManyWatchIsAskedForInstead) {
+  grpc::ServerBuilder builder;
+  const std::string address = "unix:" + JoinPath(dir_, "crowd");
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials());
+  CrowdedRunService crowded;
+  builder.RegisterService(&crowded);
+  const auto server = builder.BuildAndStart();
+  const auto client = Client::Connect(address);
+  ASSERT_TRUE(client.ok()) << client.status();
+  const auto run = (*client)->WatchRun(
+      "runs/1", [](const Json&) {}, nullptr);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ((*run)["state"], "SUCCEEDED");
+  EXPECT_EQ(crowded.asked, 2);
   server->Shutdown();
 }
 

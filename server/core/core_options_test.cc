@@ -454,5 +454,25 @@ TEST(CorePrune, ADroppedNativeCaptureIsMadeAgain) {
   EXPECT_EQ(w.StateOf(second), RunState::kSealing);
 }
 
+TEST(Quota, OnePrincipalLeavesRoomInTheQueueForOthers) {
+  World w;
+  w.state.options.active_runs_max = 3;
+  w.state.options.runs_per_principal_max = 2;
+  const std::string ref = w.AddModel("ref"), cand = w.AddModel("cand");
+  const auto create = [&](const std::string& request, const std::string& who) {
+    return ReasonOf(w.Do(CreateRun{w.Spec(request, ref, {cand})}, who).status);
+  };
+  EXPECT_EQ(create("a1", "a"), "");
+  EXPECT_EQ(create("a2", "a"), "");
+  EXPECT_EQ(create("a3", "a"), "RUN_QUOTA");
+  EXPECT_EQ(create("a2", "a"), "") << "the same request again is no new run";
+  EXPECT_EQ(create("b1", "b"), "");
+  EXPECT_EQ(create("b2", "b"), "QUEUE_FULL");
+  const std::string first = w.state.run_order.begin()->second;
+  ASSERT_TRUE(w.Do(CancelRun{first}, "a").status.ok());
+  EXPECT_EQ(create("a3", "a"), "");
+  EXPECT_EQ(create("a4", "a"), "QUEUE_FULL");
+}
+
 }  // namespace
 }  // namespace assay

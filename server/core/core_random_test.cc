@@ -39,8 +39,10 @@ class Checker {
       }
     }
     ASSERT_EQ(leased, s.leases.size());
+    std::map<std::string, size_t> active_of;
     for (const auto& [id, run] : s.runs) {
       ASSERT_EQ(s.active_runs.count(id), IsTerminal(run.state) ? 0u : 1u);
+      if (!IsTerminal(run.state)) ++active_of[run.principal];
       if (const auto it = ended_.find(id); it != ended_.end()) {
         ASSERT_EQ(it->second, run.state);
       }
@@ -57,6 +59,7 @@ class Checker {
         }
       }
     }
+    ASSERT_EQ(s.active_runs_of, active_of);
   }
 
   // Rows alone rebuild everything that must survive a crash.

@@ -273,6 +273,22 @@ void ReuseReports(Txn& t, RunRow* run) {
   }
 }
 
+absl::Status CheckQuota(const State& s, const std::string& principal) {
+  if (s.active_runs.size() >= s.options.active_runs_max) {
+    return ExhaustedError("QUEUE_FULL",
+                          std::to_string(s.active_runs.size()) +
+                              " runs are waiting or running; try again when some have ended");
+  }
+  const size_t most = s.options.runs_per_principal_max;
+  const auto own = s.active_runs_of.find(principal);
+  if (most == 0 || own == s.active_runs_of.end() || own->second < most) return absl::OkStatus();
+  return ExhaustedError("RUN_QUOTA",
+                        principal + " has " + std::to_string(own->second) +
+                            " runs waiting or running and may have " + std::to_string(most) +
+                            "; try again when some have ended, cancel some, or ask the "
+                            "administrator for more (assayd --max-runs-per-principal)");
+}
+
 }  // namespace
 
 void SetRunState(Txn& t, RunRow* run, RunState state) {
@@ -306,11 +322,7 @@ absl::StatusOr<RunAnswer> DoCreateRun(Txn& t, const std::string& principal,
     return RunAnswer{seen->second.resource, true};
   }
   ASSAY_RETURN_IF_ERROR(CheckRun(t.s, run));
-  if (t.s.active_runs.size() >= t.s.options.active_runs_max) {
-    return ExhaustedError("QUEUE_FULL",
-                          std::to_string(t.s.active_runs.size()) +
-                              " runs are waiting or running; try again when some have ended");
-  }
+  ASSAY_RETURN_IF_ERROR(CheckQuota(t.s, run.principal));
   if (run.unit_contexts == 0) run.unit_contexts = t.s.options.unit_contexts;
   if (run.row_tile == 0) run.row_tile = 64;
   // The head of a capture's registered model is the capture's own.

@@ -62,6 +62,12 @@ void Reindex(State& s, const std::string& run, const std::set<std::string>& befo
   }
 }
 
+void EraseActive(State& s, const RunRow& run) {
+  if (s.active_runs.erase(run.id) == 0) return;
+  const auto count = s.active_runs_of.find(run.principal);
+  if (--count->second == 0) s.active_runs_of.erase(count);
+}
+
 struct Absorber {
   State& s;
 
@@ -99,12 +105,12 @@ struct Absorber {
     }
     s.run_order[r.serial] = r.id;
     if (IsTerminal(r.state)) {
-      s.active_runs.erase(r.id);
+      EraseActive(s, r);
       s.unsettled_runs.erase(r.id);
       s.run_stuck_since.erase(r.id);
       s.noted.erase(s.noted.lower_bound({r.id, ""}), s.noted.lower_bound({r.id + '\0', ""}));
     } else {
-      s.active_runs.insert(r.id);
+      if (s.active_runs.insert(r.id).second) ++s.active_runs_of[r.principal];
     }
   }
   void operator()(const UnitRow& r) {
@@ -153,7 +159,7 @@ void ForgetRun(State& s, const RunRow& run) {
   Reindex(s, run.id, UsedBy(it->second), {});
   s.waiting_runs.erase(run.serial);
   s.run_order.erase(run.serial);
-  s.active_runs.erase(run.id);
+  EraseActive(s, run);
   s.unsettled_runs.erase(run.id);
   s.run_stuck_since.erase(run.id);
   s.unit_counts.erase(run.id);

@@ -45,6 +45,7 @@ struct CoreOptions {
   // Of 1000 captures and replays, how many are done again by another worker (docs/coordinator.md).
   int64_t recheck_per_mille = 0;
   size_t active_runs_max = 10'000;
+  size_t runs_per_principal_max = 0;  // of those, how many one principal may have; 0: all
   size_t candidates_max = 64;
   size_t workers_max = 4096;
   std::string build_id;
@@ -103,8 +104,9 @@ struct State {
   std::map<std::string, RequestIdRow> requests;
 
   // Derived from rows.
-  std::map<uint64_t, std::string> run_order;  // creation serial -> run
-  std::set<std::string> active_runs;          // not ended
+  std::map<uint64_t, std::string> run_order;     // creation serial -> run
+  std::set<std::string> active_runs;             // not ended
+  std::map<std::string, size_t> active_runs_of;  // how many of them a principal has
   std::set<uint64_t> ready_units;
   ReadyIndex ready;  // the same units, for scheduling
   std::map<std::pair<UnitKind, UnitState>, int64_t> units_by_state;

@@ -35,6 +35,7 @@ inline constexpr AccessRow kAccess[] = {
     {"CaptureService/ListCaptureFiles", kR | kS | kA, CallKind::kRead},
     {"CaptureService/ListCaptures", kR | kS | kA, CallKind::kRead},
     {"CaptureService/PruneCaptures", kS | kA, CallKind::kChange},
+    {"EvidenceService/ListDisputes", kR | kS | kA, CallKind::kRead},
     {"HeadService/CreateHead", kS | kA, CallKind::kChange},
     {"HeadService/GetHead", kR | kS | kA, CallKind::kRead},
     {"HeadService/ListHeads", kR | kS | kA, CallKind::kRead},

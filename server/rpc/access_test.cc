@@ -35,6 +35,7 @@ const std::map<std::string, std::string>& Expected() {
                                              {"CaptureService/ListCaptureFiles", "xx-x"},
                                              {"CaptureService/ListCaptures", "xx-x"},
                                              {"CaptureService/PruneCaptures", "-x-x"},
+                                             {"EvidenceService/ListDisputes", "xx-x"},
                                              {"HeadService/CreateHead", "-x-x"},
                                              {"HeadService/GetHead", "xx-x"},
                                              {"HeadService/ListHeads", "xx-x"},

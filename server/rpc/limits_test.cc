@@ -5,8 +5,11 @@
 #include <gmock/gmock.h>
 #include <grpc/compression.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
-#include <atomic>
+#include <cstring>
 #include <thread>
 
 #include "assay/v1/blob.grpc.pb.h"
@@ -199,6 +202,116 @@ TEST(Limits, ConnectionsEndWithAge) {
     EXPECT_TRUE(server.Call("ReceiptService/GetPublicKey").status.ok());
     ::usleep(200'000);
   }
+}
+
+// A connection without a call is ended, and the next call makes another one.
+TEST(Limits, IdleConnectionsEnd) {
+  ServerOptions options;
+  options.limits.connection_idle_ms = 300;
+  TestServer server(false, options);
+  EXPECT_TRUE(server.Call("ReceiptService/GetPublicKey").status.ok());
+  ASSERT_TRUE(server.channel->WaitForStateChange(
+      GRPC_CHANNEL_READY, std::chrono::system_clock::now() + std::chrono::seconds(60)));
+  EXPECT_TRUE(server.Call("ReceiptService/GetPublicKey").status.ok());
+  EXPECT_EQ(Limits().connection_idle_ms, 10 * 60'000);
+}
+
+// The status of a long poll over a connection that is asked for a sign of life every 20 ms.
+grpc::Status PollWithPings(TestServer& server) {
+  grpc::ChannelArguments args;
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20);
+  args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  const auto channel = grpc::CreateCustomChannel("unix:" + server.dir + "/s",
+                                                 grpc::InsecureChannelCredentials(), args);
+  auto stub = v1::WorkerService::NewStub(channel);
+  grpc::ClientContext context;
+  v1::SynchronizeRequest request;
+  request.ParseFromString(LongPoll("w"));
+  v1::SynchronizeResponse response;
+  return stub->Synchronize(&context, request, &response);
+}
+
+TEST(Limits, ClientsThatAskTooOftenLoseTheConnection) {
+  {
+    TestServer server(false);
+    EXPECT_EQ(PollWithPings(server).error_code(), grpc::StatusCode::UNAVAILABLE);
+  }
+  ServerOptions options;
+  options.limits.ping_interval_min_ms = 1;
+  TestServer server(false, options);
+  grpc::Status status = grpc::Status::CANCELLED;
+  std::thread poll([&] { status = PollWithPings(server); });
+  ::usleep(1'000'000);
+  server.engine->BeginDrain();  // ends the poll
+  poll.join();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
+// A literal header of HPACK, not indexed.
+std::string Header(const std::string& name, const std::string& value) {
+  return std::string(1, '\0') + static_cast<char>(name.size()) + name +
+         static_cast<char>(value.size()) + value;
+}
+
+std::string Frame(char type, char flags, char stream, const std::string& payload) {
+  const size_t n = payload.size();
+  return {std::string{static_cast<char>(n >> 16), static_cast<char>(n >> 8), static_cast<char>(n),
+                      type, flags, 0, 0, 0, stream} +
+          payload};
+}
+
+// The other end begins an upload and is never heard of again, not even when it is asked.
+TEST(Limits, ASilentPeerIsAskedAndThenClosed) {
+  ServerOptions options;
+  options.limits.keepalive_ms = 200;
+  options.limits.keepalive_timeout_ms = 200;
+  TestServer server(false, options);
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  const std::string path = server.dir + "/s";
+  std::memcpy(name.sun_path, path.c_str(), path.size() + 1);
+  ASSERT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&name), sizeof(name)), 0);
+  const std::string headers = Header(":method", "POST") + Header(":scheme", "http") +
+                              Header(":path", "/assay.v1.BlobService/Write") +
+                              Header(":authority", "x") + Header("te", "trailers") +
+                              Header("content-type", "application/grpc");
+  const std::string hello =
+      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(4, 0, 0, "") + Frame(1, 4, 1, headers);
+  ASSERT_EQ(::write(fd, hello.data(), hello.size()), static_cast<ssize_t>(hello.size()));
+  std::string heard(4096, '\0');
+  bool closed = false;
+  pollfd ready{fd, POLLIN, 0};
+  while (!closed && ::poll(&ready, 1, 15'000) == 1) closed = ::read(fd, heard.data(), 4096) <= 0;
+  EXPECT_TRUE(closed);
+  ::close(fd);
+  EXPECT_EQ(Limits().keepalive_ms + Limits().keepalive_timeout_ms, 40'000);
+}
+
+// Calls beyond the threads are refused, not queued, and served again when others have ended.
+TEST(Limits, CallsBeyondTheThreadsAreRefused) {
+  ServerOptions options;
+  options.limits.threads_max = 12;
+  TestServer server(false, options);
+  std::vector<std::thread> polls;
+  for (int i = 0; i < 12; ++i) {
+    polls.emplace_back(
+        [&, i] { server.Call("WorkerService/Synchronize", LongPoll("w" + std::to_string(i))); });
+  }
+  grpc::StatusCode code = grpc::StatusCode::OK;
+  for (int i = 0; i < 500 && code != grpc::StatusCode::RESOURCE_EXHAUSTED; ++i) {
+    code = server.Call("ReceiptService/GetPublicKey").status.error_code();
+    ::usleep(20'000);
+  }
+  EXPECT_EQ(code, grpc::StatusCode::RESOURCE_EXHAUSTED);
+  server.engine->BeginDrain();  // ends the polls
+  for (std::thread& poll : polls) poll.join();
+  for (int i = 0; i < 500 && code != grpc::StatusCode::OK; ++i) {
+    code = server.Call("ReceiptService/GetPublicKey").status.error_code();
+    ::usleep(20'000);
+  }
+  EXPECT_EQ(code, grpc::StatusCode::OK);
 }
 
 TEST(Limits, CountsAndStringsOfMessages) {

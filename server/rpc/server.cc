@@ -14,6 +14,7 @@
 
 #include "server/rpc/blob_service.h"
 #include "server/rpc/capture_service.h"
+#include "server/rpc/evidence_service.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/resource_services.h"
 #include "server/rpc/run_service.h"
@@ -111,6 +112,7 @@ struct Server::Impl {
         models(e, gate.get()),
         heads(e, gate.get()),
         captures(e, gate.get()),
+        evidence(e, gate.get()),
         runs(e, gate.get(), watchers_max),
         reports(e, gate.get()),
         receipts(e, gate.get()),
@@ -122,6 +124,7 @@ struct Server::Impl {
   ModelServiceImpl models;
   HeadServiceImpl heads;
   CaptureServiceImpl captures;
+  EvidenceServiceImpl evidence;
   RunServiceImpl runs;
   ReportServiceImpl reports;
   ReceiptServiceImpl receipts;
@@ -158,8 +161,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Engine* engine,
   }
   SetLimits(options.limits, &builder);
   for (grpc::Service* service : std::initializer_list<grpc::Service*>{
-           &impl->suites, &impl->models, &impl->heads, &impl->captures, &impl->runs, &impl->reports,
-           &impl->receipts, &impl->blobs, &impl->workers, &impl->admin}) {
+           &impl->suites, &impl->models, &impl->heads, &impl->captures, &impl->evidence,
+           &impl->runs, &impl->reports, &impl->receipts, &impl->blobs, &impl->workers,
+           &impl->admin}) {
     builder.RegisterService(service);
   }
   impl->server = builder.BuildAndStart();

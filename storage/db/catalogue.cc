@@ -161,24 +161,50 @@ absl::StatusOr<CatalogueMark> Catalogue::Checkpoint(const std::string& dest) con
 
 absl::Status Catalogue::MakeAnew(Family family) { return store_->MakeAnew(TableOf(family)); }
 
+absl::Status Catalogue::Noted(absl::Status read) const {
+  if (absl::IsDataLoss(read)) damaged_ = true;
+  return read;
+}
+
 absl::StatusOr<std::vector<EventRow>> Catalogue::Events(std::string_view run, uint64_t after,
                                                         size_t limit) const {
   std::vector<EventRow> events;
   if (limit == 0) return events;
-  ASSAY_RETURN_IF_ERROR(store_->Scan(
+  ASSAY_RETURN_IF_ERROR(Noted(store_->Scan(
       TableOf(Family::kEvent), EventKey(run, after + 1), EventKey(run, UINT64_MAX),
       [&](std::string_view, std::string_view value) -> absl::StatusOr<bool> {
         ASSAY_ASSIGN_OR_RETURN(Row row,
                                DecodeRow(value, where_ + ": an event of run " + std::string(run)));
         if (auto* event = std::get_if<EventRow>(&row)) events.push_back(std::move(*event));
         return events.size() < limit;
-      }));
+      })));
   return events;
+}
+
+absl::Status Catalogue::ForEachEvidence(uint64_t first_unit,
+                                        const std::function<bool(EvidenceRow)>& sink) const {
+  EvidenceRow first;
+  first.unit = first_unit;
+  const std::string from = KeyOf(first).key;
+  const std::string end(1, static_cast<char>(from[0] + 1));
+  return Noted(store_->Scan(TableOf(Family::kWork), from, end,
+                            [&](std::string_view, std::string_view value) -> absl::StatusOr<bool> {
+                              ASSAY_ASSIGN_OR_RETURN(
+                                  Row row, DecodeRow(value, where_ + ": a differing result"));
+                              auto* evidence = std::get_if<EvidenceRow>(&row);
+                              return evidence == nullptr || sink(std::move(*evidence));
+                            }));
 }
 
 uint64_t Catalogue::size() const { return log_size_; }
 
 absl::StatusOr<DigestBytes> Catalogue::Node(uint32_t level, uint64_t index) const {
+  auto node = ReadNode(level, index);
+  if (!node.ok()) return Noted(node.status());
+  return node;
+}
+
+absl::StatusOr<DigestBytes> Catalogue::ReadNode(uint32_t level, uint64_t index) const {
   const std::string where =
       where_ + ": log node (" + std::to_string(level) + ", " + std::to_string(index) + ")";
   ASSAY_ASSIGN_OR_RETURN(const auto value,

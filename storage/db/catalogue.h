@@ -86,9 +86,16 @@ class Catalogue : public LogReader {
   absl::StatusOr<std::vector<EventRow>> Events(std::string_view run, uint64_t after,
                                                size_t limit) const;
 
+  // Results that differ from an accepted one, by unit from `first_unit` on, until `sink` is false.
+  absl::Status ForEachEvidence(uint64_t first_unit,
+                               const std::function<bool(EvidenceRow)>& sink) const;
+
   // LogReader over committed rows.
   uint64_t size() const override;
   absl::StatusOr<DigestBytes> Node(uint32_t level, uint64_t index) const override;
+
+  // Whether reading has met damaged rows since the start: the store must not serve any more.
+  bool damaged() const { return damaged_; }
 
   uint64_t seq() const;  // committed batches
   std::string head_hash() const;
@@ -97,6 +104,8 @@ class Catalogue : public LogReader {
   Catalogue(std::unique_ptr<KvStore> store, std::unique_ptr<Anchor> anchor, std::string where);
   absl::Status VerifyChain(bool repair);
   absl::Status ReadLogSize(bool repair);
+  absl::StatusOr<DigestBytes> ReadNode(uint32_t level, uint64_t index) const;
+  absl::Status Noted(absl::Status read) const;  // `read`; remembers damage
 
   std::unique_ptr<KvStore> store_;
   std::unique_ptr<Anchor> anchor_;
@@ -105,6 +114,7 @@ class Catalogue : public LogReader {
   uint64_t seq_ = 0;
   std::string hash_ = std::string(32, '\0');
   std::atomic<uint64_t> log_size_{0};
+  mutable std::atomic<bool> damaged_{false};
 };
 
 }  // namespace assay

@@ -11,6 +11,7 @@
 #include "storage/base/status.h"
 #include "storage/db/chain.h"
 #include "storage/db/inspect.h"
+#include "storage/db/rocks_store.h"
 #include "storage/db/row.h"
 
 namespace assay {
@@ -331,6 +332,101 @@ TEST(CatalogueCrashChild, Commit) {
   const char* dir = std::getenv("CATALOGUE_CRASH_DIR");
   if (dir == nullptr) GTEST_SKIP() << "runs as a child of CatalogueCrash only";
   ASSERT_TRUE(OpenOk(dir)->Commit({Model(4000)}).ok());
+}
+
+EvidenceRow Evidence(uint64_t unit, const std::string& lease) {
+  EvidenceRow row;
+  row.unit = unit;
+  row.lease = lease;
+  row.result_json = "{}";
+  return row;
+}
+
+TEST(CatalogueEvidence, IsReadInOrderOfUnitsFromOneOn) {
+  const std::string dir = TempDir();
+  const auto catalogue = OpenOk(dir);
+  UnitRow unit;
+  unit.id = 300;
+  ASSERT_TRUE(catalogue
+                  ->Commit({Evidence(300, "1-300-2"), Evidence(2, "1-2-2"), Evidence(2, "1-2-3"),
+                            Evidence(70'000, "1-70000-1"), unit, Model(1)})
+                  .ok());
+  const auto read = [&](uint64_t from, size_t most) {
+    std::string out;
+    size_t n = 0;
+    EXPECT_TRUE(catalogue
+                    ->ForEachEvidence(from,
+                                      [&](EvidenceRow row) {
+                                        out += row.lease + " ";
+                                        return ++n < most;
+                                      })
+                    .ok());
+    return out;
+  };
+  EXPECT_EQ(read(0, 10), "1-2-2 1-2-3 1-300-2 1-70000-1 ");
+  EXPECT_EQ(read(3, 10), "1-300-2 1-70000-1 ");
+  EXPECT_EQ(read(0, 3), "1-2-2 1-2-3 1-300-2 ");
+  EXPECT_EQ(read(70'001, 10), "");
+}
+
+// A store whose bytes turn bad while it is in use.
+class TurningStore : public KvStore {
+ public:
+  TurningStore(std::unique_ptr<KvStore> good, const bool* bad)
+      : good_(std::move(good)), bad_(bad) {}
+  absl::Status Write(const std::vector<KvPut>& puts) override { return good_->Write(puts); }
+  absl::StatusOr<std::optional<std::string>> Get(size_t table,
+                                                 std::string_view key) const override {
+    auto value = good_->Get(table, key);
+    if (value.ok() && value->has_value()) *value = Turned(**value);
+    return value;
+  }
+  absl::Status Scan(size_t table, std::string_view first, std::string_view end,
+                    const Sink& sink) const override {
+    return good_->Scan(table, first, end, [&](std::string_view key, std::string_view value) {
+      return sink(key, Turned(value));
+    });
+  }
+
+ private:
+  std::string Turned(std::string_view value) const {
+    std::string out(value);
+    if (*bad_ && !out.empty()) out.back() = static_cast<char>(out.back() ^ 1);
+    return out;
+  }
+  const std::unique_ptr<KvStore> good_;
+  const bool* const bad_;
+};
+
+TEST(CatalogueDamage, ThatIsMetWhileItRunsIsRemembered) {
+  using Read = std::function<absl::Status(const Catalogue&)>;
+  const Read reads[] = {
+      [](const Catalogue& c) { return c.Events("r", 0, 10).status(); },
+      [](const Catalogue& c) { return c.Node(0, 0).status(); },
+      [](const Catalogue& c) { return c.ForEachEvidence(0, [](EvidenceRow) { return true; }); }};
+  for (const Read& read : reads) {
+    const std::string dir = TempDir();
+    bool bad = false;
+    auto rocks = OpenRocks(dir, RocksAccess::kReadWrite);
+    ASSERT_TRUE(rocks.ok()) << rocks.status();
+    const auto catalogue = Catalogue::Open(std::make_unique<TurningStore>(*std::move(rocks), &bad),
+                                           Anchor::Open(dir + "/anchor").value(), dir);
+    ASSERT_TRUE(catalogue.ok()) << catalogue.status();
+    EventRow event;
+    event.run = "r";
+    event.revision = 1;
+    LogNodeRow node;
+    node.hash = std::string(32, 'h');
+    ASSERT_TRUE((*catalogue)->Commit({event, node, Evidence(1, "1-1-1")}).ok());
+    EXPECT_TRUE(read(**catalogue).ok());
+    EXPECT_FALSE((*catalogue)->damaged());
+    bad = true;
+    EXPECT_EQ(ReasonOf(read(**catalogue)), "STORE_DAMAGED");
+    EXPECT_TRUE((*catalogue)->damaged());
+    bad = false;
+    EXPECT_TRUE(read(**catalogue).ok());
+    EXPECT_TRUE((*catalogue)->damaged()) << "until the next start has looked at all of it";
+  }
 }
 
 }  // namespace

@@ -218,6 +218,7 @@ def rpc():
         line("WorkerService.Synchronize", {**sync, "results": [{"leaseId": "1-1-1", "resultJson": json.dumps(result)}],
                                            "leases": [{"leaseId": "1-2-1", "contextsDone": 1, "contextsTotal": 2}]}),
         line("RunService.ListRuns", {"page": {"pageSize": 1}}), line("RunService.ListUnits", {"run": "runs/1"}),
+        line("EvidenceService.ListDisputes", {"run": "runs/1"}),
         line("RunService.WatchRun", {"name": "runs/1", "fromRevision": 0}), line("RunService.CancelRun", {"name": "runs/1"})])
     yield "head", "\n".join([upload(head), line("HeadService.CreateHead", {"fileSha256": hashlib.sha256(head).hexdigest()}),
                              line("HeadService.ListHeads", {"page": {"pageSize": 5, "pageToken": "heads:1"}}),
