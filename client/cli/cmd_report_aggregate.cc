@@ -8,6 +8,7 @@
 #include "client/cli/published_files.h"
 #include "client/cli/tables.h"
 #include "fmt/format.h"
+#include "storage/base/atomic_file.h"
 #include "storage/base/digest.h"
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
@@ -94,6 +95,24 @@ std::string ReceiptText(const Json& receipt, const Json& disclosures) {
   return text;
 }
 
+// Without its rows, which go to the file `out` as they are written; "" = nowhere.
+absl::StatusOr<Json> WriteReceipt(const std::string& out, const AggregateProse& prose,
+                                  PublishedAggregator* aggregator) {
+  if (out.empty()) {
+    return aggregator->Write(prose, [](std::string_view) { return absl::OkStatus(); });
+  }
+  std::unique_ptr<AtomicFile> file;
+  ASSAY_ASSIGN_OR_RETURN(const Json receipt,
+                         aggregator->Write(prose, [&](std::string_view bytes) -> absl::Status {
+                           if (file == nullptr) {
+                             ASSAY_ASSIGN_OR_RETURN(file, AtomicFile::Create(out));
+                           }
+                           return file->Append(bytes);
+                         }));
+  ASSAY_RETURN_IF_ERROR(file->Commit());
+  return receipt;
+}
+
 absl::StatusOr<int> RunAggregate(const AggregateCommand& command, CliContext& context) {
   Json like;
   if (!command.like.empty()) {
@@ -126,13 +145,12 @@ absl::StatusOr<int> RunAggregate(const AggregateCommand& command, CliContext& co
   if (!like.is_null()) {
     ASSAY_ASSIGN_OR_RETURN(prose, AggregateProseOf(like, command.like));
   }
-  ASSAY_ASSIGN_OR_RETURN(const Json receipt, aggregator.Finish(prose));
+  ASSAY_ASSIGN_OR_RETURN(const Json receipt, WriteReceipt(command.out, prose, &aggregator));
   const Json disclosures = SuiteDisclosures(suite.manifest, audits);
-  if (!command.out.empty()) {
-    ASSAY_RETURN_IF_ERROR(WriteFileAtomic(command.out, PythonPrettyJson(receipt)));
+  if (context.json) {
+    ASSAY_ASSIGN_OR_RETURN(const Json whole, aggregator.Finish(prose));
+    context.PrintJson({{"receipt", whole}, {"disclosures", disclosures}});
   }
-  Json json = {{"receipt", receipt}, {"disclosures", disclosures}};
-  context.PrintJson(json);
   context.Print(ReceiptText(receipt, disclosures));
   if (!command.out.empty()) context.Print(fmt::format("\nReceipt  {}", command.out));
   return kExitSuccess;

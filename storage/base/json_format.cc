@@ -7,13 +7,14 @@
 #include "storage/base/json.h"
 #include "storage/base/macros.h"
 #include "storage/base/number_format.h"
+#include "storage/base/python_string.h"
 #include "storage/base/status.h"
 
 namespace assay {
 namespace {
 
 // Decodes one code point of valid UTF-8 at `i` and moves `i` past it.
-uint32_t NextCodePoint(const std::string& text, size_t& i) {
+uint32_t NextCodePoint(std::string_view text, size_t& i) {
   const auto byte = [&](size_t k) { return static_cast<uint32_t>(static_cast<uint8_t>(text[k])); };
   const uint32_t lead = byte(i);
   const size_t length = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
@@ -83,7 +84,7 @@ void AppendCanonicalString(std::string& out, const std::string& text) {
 
 // CPython with ensure_ascii: everything outside U+0020..U+007E as \uXXXX, astral points as a
 // surrogate pair.
-void AppendAsciiString(std::string& out, const std::string& text) {
+void AppendAsciiString(std::string& out, std::string_view text) {
   out += '"';
   for (size_t i = 0; i < text.size();) {
     const uint32_t point = NextCodePoint(text, i);
@@ -260,6 +261,8 @@ std::string PythonPlainJson(const Json& value) {
   AppendPython(out, value, {}, 0);
   return out;
 }
+
+void AppendPythonString(std::string_view text, std::string* out) { AppendAsciiString(*out, text); }
 
 std::string PythonCanonJson(const Json& value) {
   std::string out;

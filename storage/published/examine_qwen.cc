@@ -169,7 +169,7 @@ void ExamineCumulative(const Json& document, const std::string& where, Published
   if (!rows.ok() || rows->empty()) {
     return AddCheck(out, "rows", false, rows.ok() ? "there are none" : MessageOf(rows.status()));
   }
-  std::set<std::string> clusters;
+  std::set<std::string_view> clusters;
   for (const PublishedRow& row : *rows) clusters.insert(row.source_cluster);
   const std::vector<double> means = PublishedMeans(*rows);
   AddEqual(out, "contexts", At(document, {"contexts"}), rows->size());

@@ -54,6 +54,10 @@ struct BootstrapResult {
 BootstrapResult ClusterBootstrap(const std::vector<ClusterValue>& values,
                                  const BootstrapOptions& options = {});
 
+// The same of values that are grouped already, clusters in their order.
+BootstrapResult GroupedBootstrap(const std::vector<std::vector<double>>& groups,
+                                 const BootstrapOptions& options = {});
+
 // {"mean","ci95_low","ci95_high","clusters","samples","seed","refused"}; the ends are null and
 // "refused" is a sentence when there is no interval, else null.
 Json BootstrapJson(const BootstrapResult& result, const BootstrapOptions& options = {});

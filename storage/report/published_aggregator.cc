@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
+#include <utility>
 
 #include "storage/base/digest.h"
 #include "storage/base/status.h"
@@ -19,7 +21,7 @@ constexpr size_t kFaultsShown = 20;
 PublishedAggregator::PublishedAggregator(AggregateOptions options) : options_(std::move(options)) {
   if (options_.parent == nullptr) return;
   for (size_t i = 0; i < options_.parent->contexts.size(); ++i) {
-    order_[options_.parent->contexts[i].index] = i;
+    order_[options_.parent->contexts[i].index] = static_cast<int64_t>(i);
   }
 }
 
@@ -85,25 +87,35 @@ void PublishedAggregator::Add(const PublishedInput& report) {
   }
   shard.stated = std::move(kept);
   std::vector<int64_t>().swap(shard.counts);
+  for (PublishedRow& row : std::exchange(shard.rows, {})) {
+    row.stratum = *names_.emplace(row.stratum).first;
+    row.source_cluster = *names_.emplace(row.source_cluster).first;
+    row.report = static_cast<uint32_t>(shards_.size());
+    rows_.push_back(row);
+  }
   shards_.push_back(std::move(shard));
 }
 
-// A report names the digest of its contexts in the parent's order.
-void PublishedAggregator::CheckLineage(const PublishedShard& shard) {
-  std::map<size_t, std::string> digests;
-  for (const PublishedRow& row : shard.rows) {
-    const size_t at = order_.at(row.index);
-    digests[at] = options_.parent->contexts[at].token_sha256;
+// A report names the digest of its contexts in the parent's order. `known`: by report, whether the
+// parent has all its contexts.
+void PublishedAggregator::CheckLineage(const std::vector<bool>& known) {
+  std::vector<Sha256> digests(shards_.size());
+  for (const PublishedRow& row : rows_) {
+    if (!known[row.report]) continue;
+    const auto at = static_cast<size_t>(order_.at(row.index));
+    digests[row.report].Update(std::string_view(options_.parent->contexts[at].token_sha256));
   }
-  std::string all;
-  for (const auto& [at, digest] : digests) all += digest;
-  if (Sha256Hex(all) == shard.stated.at("suite_token_sha256")) return;
-  Fault("COVERAGE_INVALID",
-        shard.path + ": its suite digest is not that of the contexts it scored");
+  for (size_t s = 0; s < shards_.size(); ++s) {
+    if (!known[s]) continue;
+    if (digests[s].FinishHex() == shards_[s].stated.at("suite_token_sha256")) continue;
+    Fault("COVERAGE_INVALID",
+          shards_[s].path + ": its suite digest is not that of the contexts it scored");
+  }
 }
 
 // Whole shards, and exactly those asked for.
 void PublishedAggregator::CheckShards() {
+  covered_.clear();
   if (options_.shard_size == 0) return;
   std::map<int64_t, int64_t> counts;
   for (const PublishedRow& row : rows_) ++counts[ShardOf(row.index)];
@@ -127,40 +139,57 @@ void PublishedAggregator::CheckShards() {
         "other shards are covered than asked for; give every shard's report once");
 }
 
+// Takes out rows of contexts that the parent does not have.
+std::vector<bool> PublishedAggregator::DropUnknown() {
+  std::vector<bool> known(shards_.size(), true);
+  std::erase_if(rows_, [&](const PublishedRow& row) {
+    if (order_.contains(row.index)) return false;
+    Fault("COVERAGE_INVALID", shards_[row.report].path + ": context " + std::to_string(row.index) +
+                                  " is not in the suite");
+    known[row.report] = false;
+    return true;
+  });
+  return known;
+}
+
 // Rows and shards in the suite's order; contexts that appear twice or nowhere.
 void PublishedAggregator::Order() {
-  std::map<int64_t, const PublishedShard*> owner;
-  for (const PublishedShard& shard : shards_) {
-    bool known = true;
-    for (const PublishedRow& row : shard.rows) {
-      const std::string context = shard.path + ": context " + std::to_string(row.index);
-      const auto [it, fresh] = owner.emplace(row.index, &shard);
-      if (!fresh) {
-        Fault("COVERAGE_INVALID", context + " is in " + it->second->path + " too");
-        continue;
-      }
-      if (options_.parent != nullptr && order_.count(row.index) == 0) {
-        Fault("COVERAGE_INVALID", context + " is not in the suite");
-        known = false;
-        continue;
-      }
-      rows_.push_back(row);
-    }
-    if (options_.parent != nullptr && known) CheckLineage(shard);
-  }
+  std::vector<bool> known;
+  if (options_.parent != nullptr) known = DropUnknown();
   const auto key = [this](const PublishedRow& row) {
-    return options_.parent == nullptr ? row.index : static_cast<int64_t>(order_.at(row.index));
+    return options_.parent == nullptr ? row.index : order_.at(row.index);
   };
-  std::sort(rows_.begin(), rows_.end(),
-            [&](const auto& a, const auto& b) { return key(a) < key(b); });
-  const auto least = [](const PublishedShard& shard) {
-    return std::min_element(shard.rows.begin(), shard.rows.end(),
-                            [](const auto& a, const auto& b) { return a.index < b.index; })
-        ->index;
+  const auto before = [&](const PublishedRow& a, const PublishedRow& b) {
+    return std::pair(key(a), a.report) < std::pair(key(b), b.report);
   };
-  std::stable_sort(
-      shards_.begin(), shards_.end(),
-      [&](const PublishedShard& a, const PublishedShard& b) { return least(a) < least(b); });
+  if (!std::is_sorted(rows_.begin(), rows_.end(), before)) {
+    std::sort(rows_.begin(), rows_.end(), before);
+  }
+  if (options_.parent != nullptr) CheckLineage(known);
+  const PublishedRow* last = nullptr;
+  for (const PublishedRow& row : rows_) {
+    if (last != nullptr && last->index == row.index) {
+      Fault("COVERAGE_INVALID", shards_[row.report].path + ": context " +
+                                    std::to_string(row.index) + " is in " +
+                                    shards_[last->report].path + " too");
+    } else {
+      last = &row;
+    }
+  }
+  const auto same = [](const auto& a, const auto& b) { return a.index == b.index; };
+  rows_.erase(std::unique(rows_.begin(), rows_.end(), same), rows_.end());
+  std::vector<uint32_t> order(shards_.size()), place(shards_.size());
+  std::iota(order.begin(), order.end(), uint32_t{0});
+  std::stable_sort(order.begin(), order.end(), [this](uint32_t a, uint32_t b) {
+    return shards_[a].index_min < shards_[b].index_min;
+  });
+  std::vector<PublishedShard> sorted;
+  for (const uint32_t from : order) {
+    place[from] = static_cast<uint32_t>(sorted.size());
+    sorted.push_back(std::move(shards_[from]));
+  }
+  shards_ = std::move(sorted);
+  for (PublishedRow& row : rows_) row.report = place[row.report];
 }
 
 absl::Status PublishedAggregator::Faults() const {

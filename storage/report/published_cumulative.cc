@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "absl/container/flat_hash_set.h"
 #include "storage/base/digest.h"
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
@@ -23,6 +24,42 @@ namespace {
 constexpr size_t kWorst = 20;
 constexpr std::array<std::pair<const char*, int64_t>, 4> kLadder = {
     {{"1M", 1'000'000}, {"2M", 2'000'000}, {"5M", 5'000'000}, {"10M", 10'000'000}}};
+
+constexpr char kRowsMember[] = "per_context_all";
+constexpr size_t kPieceBytes = size_t{1} << 16;  // of what is written or hashed at once
+
+void HashRows(const std::vector<PublishedRow>& rows, Sha256* digest) {
+  std::string piece = "[";
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i > 0) piece += ',';
+    AppendContextAllCanon(rows[i], &piece);
+    if (piece.size() < kPieceBytes) continue;
+    digest->Update(std::string_view(piece));
+    piece.clear();
+  }
+  digest->Update(std::string_view(piece += ']'));
+}
+
+// PublishedContentSha256 of a document whose rows are `rows` instead of what it holds.
+std::string ContentSha256(const Json& document, const std::vector<std::string>& excluded,
+                          const std::vector<PublishedRow>* rows) {
+  std::map<std::string, const Json*> members;
+  for (const auto& [key, value] : document.items()) members[key] = &value;
+  for (const std::string& key : excluded) members.erase(key);
+  Sha256 digest;
+  const char* before = "{";
+  for (const auto& [key, value] : members) {  // by code point, as UTF-8 bytes sort
+    digest.Update(std::string_view(before + PythonCanonJson(Json(key)) + ":"));
+    if (rows != nullptr && key == kRowsMember) {
+      HashRows(*rows, &digest);
+    } else {
+      digest.Update(std::string_view(PythonCanonJson(*value)));
+    }
+    before = ",";
+  }
+  digest.Update(std::string_view(members.empty() ? "{}" : "}"));
+  return digest.FinishHex();
+}
 
 }  // namespace
 
@@ -93,21 +130,16 @@ Json PublishedAggregator::ShardsJson() const {
   Json out = Json::array();
   for (const PublishedShard& shard : shards_) {
     const Json& report = shard.stated;
-    int64_t low = shard.rows.front().index, high = low;
-    for (const PublishedRow& row : shard.rows) {
-      low = std::min(low, row.index);
-      high = std::max(high, row.index);
-    }
-    Json row = {{"shard", options_.shard_size > 0 ? Json(ShardOf(low)) : Json(nullptr)},
+    Json row = {{"shard", options_.shard_size > 0 ? Json(ShardOf(shard.index_min)) : Json(nullptr)},
                 {"report", shard.path},
                 {"report_sha256", shard.sha256},
                 {"suite_token_sha256", report.at("suite_token_sha256")},
                 {"reference_capture", report.value("reference", Json())},
                 {"candidate_capture", report.value("candidate", Json())},
-                {"contexts", shard.rows.size()},
-                {"scored_positions", PublishedPositions(shard.rows)},
-                {"context_index_min", low},
-                {"context_index_max", high}};
+                {"contexts", shard.contexts},
+                {"scored_positions", shard.positions},
+                {"context_index_min", shard.index_min},
+                {"context_index_max", shard.index_max}};
     for (const char* key :
          {"token_mean_kld", "context_macro_mean_kld", "top1_agreement", "max_kld", "p999_kld"}) {
       row[key] = report.value(key, Json());
@@ -123,8 +155,7 @@ Json PublishedAggregator::ShardsJson() const {
 double PublishedAggregator::MeanJsd() const {
   ExactSum sum;
   for (const PublishedShard& shard : shards_) {
-    sum.Add(shard.stated.at("mean_jsd_bits").get<double>() *
-            static_cast<double>(shard.rows.size()));
+    sum.Add(shard.stated.at("mean_jsd_bits").get<double>() * static_cast<double>(shard.contexts));
   }
   return sum.Result() / static_cast<double>(rows_.size());
 }
@@ -158,7 +189,7 @@ Json PublishedAggregator::HeadJson(const AggregateProse& prose) const {
 }
 
 void PublishedAggregator::AddStatistics(const AggregateProse& prose, Json* out) const {
-  std::set<std::string> clusters;
+  absl::flat_hash_set<std::string_view> clusters;
   for (const PublishedRow& row : rows_) clusters.insert(row.source_cluster);
   double max_kld = -INFINITY;
   for (const PublishedShard& shard : shards_) {
@@ -185,7 +216,7 @@ void PublishedAggregator::AddStatistics(const AggregateProse& prose, Json* out) 
   json["worst_contexts"] = PublishedWorstJson(rows_, kWorst);
 }
 
-absl::StatusOr<Json> PublishedAggregator::Finish(const AggregateProse& prose) {
+absl::StatusOr<Json> PublishedAggregator::WithoutRows(const AggregateProse& prose) {
   if (shards_.empty() && faults_.empty()) {
     return InvalidError("REPORT_INVALID", "there are no reports to aggregate");
   }
@@ -211,14 +242,37 @@ absl::StatusOr<Json> PublishedAggregator::Finish(const AggregateProse& prose) {
                         {"note", prose.note}};
   out["not_aggregable"] = prose.not_aggregable;
   for (const PublishedShard& shard : shards_) out["inputs"][shard.path] = shard.sha256;
-  if (options_.rows) {
-    out["per_context_all"] = Json::array();
-    for (const PublishedRow& row : rows_) {
-      out["per_context_all"].push_back(PublishedContextAllJson(row));
-    }
-  }
-  out["content_sha256"] = PublishedContentSha256(out, {"generated_unix"});
+  if (options_.rows) out[kRowsMember] = Json::array();
+  out["content_sha256"] = ContentSha256(out, {"generated_unix"}, options_.rows ? &rows_ : nullptr);
   out["content_sha256_excludes"] = {"generated_unix", "content_sha256"};
+  return out;
+}
+
+absl::StatusOr<Json> PublishedAggregator::Finish(const AggregateProse& prose) {
+  ASSAY_ASSIGN_OR_RETURN(Json out, WithoutRows(prose));
+  if (!options_.rows) return out;
+  for (const PublishedRow& row : rows_) out[kRowsMember].push_back(PublishedContextAllJson(row));
+  return out;
+}
+
+absl::StatusOr<Json> PublishedAggregator::Write(const AggregateProse& prose,
+                                                const BytesSink& sink) {
+  ASSAY_ASSIGN_OR_RETURN(Json out, WithoutRows(prose));
+  const std::string text = PythonPrettyJson(out);
+  // Where rows go. Text of values has no line ends, so this is no part of one.
+  const std::string empty = "\n  \"" + std::string(kRowsMember) + "\": [";
+  const size_t at = options_.rows ? text.find(empty) + empty.size() : 0;
+  std::string piece = text.substr(0, at);
+  for (size_t i = 0; options_.rows && i < rows_.size(); ++i) {
+    piece += i == 0 ? "\n    " : ",\n    ";
+    AppendContextAllPretty(rows_[i], &piece);
+    if (piece.size() < kPieceBytes) continue;
+    ASSAY_RETURN_IF_ERROR(sink(piece));
+    piece.clear();
+  }
+  if (options_.rows) piece += "\n  ";
+  piece += std::string_view(text).substr(at);
+  ASSAY_RETURN_IF_ERROR(sink(piece));
   return out;
 }
 
@@ -231,18 +285,7 @@ absl::StatusOr<Json> AggregatePublishedReports(const std::vector<PublishedInput>
 }
 
 std::string PublishedContentSha256(const Json& document, const std::vector<std::string>& excluded) {
-  std::map<std::string, const Json*> members;
-  for (const auto& [key, value] : document.items()) members[key] = &value;
-  for (const std::string& key : excluded) members.erase(key);
-  Sha256 digest;
-  const char* before = "{";
-  for (const auto& [key, value] : members) {  // by code point, as UTF-8 bytes sort
-    digest.Update(std::string_view(before));
-    digest.Update(PythonCanonJson(Json(key)) + ":" + PythonCanonJson(*value));
-    before = ",";
-  }
-  digest.Update(std::string_view(members.empty() ? "{}" : "}"));
-  return digest.FinishHex();
+  return ContentSha256(document, excluded, nullptr);
 }
 
 }  // namespace assay

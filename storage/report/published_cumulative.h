@@ -9,12 +9,15 @@
 #define ASSAY_STORAGE_REPORT_PUBLISHED_CUMULATIVE_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_set.h"
 #include "absl/status/statusor.h"
 #include "storage/base/json.h"
 #include "storage/format/suite.h"
@@ -61,8 +64,12 @@ absl::StatusOr<AggregateProse> AggregateProseOf(const Json& receipt, std::string
 // reports and its suite, to write it again. FIELD_*.
 absl::StatusOr<AggregateOptions> AggregateOptionsOf(const Json& receipt, std::string_view where);
 
-// Welds shard reports of one candidate, one at a time: of each only its rows and sums are kept, so
-// memory does not grow with the size of a report times their number.
+// Takes the next bytes of a document; an error ends the writing.
+using BytesSink = std::function<absl::Status(std::string_view)>;
+
+// Welds shard reports of one candidate, one at a time. Of a report only its sums are kept and, for
+// each context, a PublishedRow (96 bytes at most) with the names that it has alone: memory is that
+// of one report and of a small table, whatever the number of shards.
 class PublishedAggregator {
  public:
   // `options.parent` outlives the aggregator.
@@ -78,13 +85,18 @@ class PublishedAggregator {
   // its shard, appears twice or is not in the parent, or a report's suite digest is not that of its
   // contexts. The reason is that of the first fault.
   absl::StatusOr<Json> Finish(const AggregateProse& prose);
+  // The same without its rows as a tree: its bytes (PythonPrettyJson) go to `sink` in pieces, after
+  // all faults were looked for. Returned with an empty per_context_all.
+  absl::StatusOr<Json> Write(const AggregateProse& prose, const BytesSink& sink);
 
  private:
   void Fault(const std::string& reason, const std::string& why);
   void Compare(const PublishedShard& shard);
   void AddTail(const PublishedShard& shard, const Json& binning);
   void Order();
-  void CheckLineage(const PublishedShard& shard);
+  std::vector<bool> DropUnknown();
+  void CheckLineage(const std::vector<bool>& known);
+  absl::StatusOr<Json> WithoutRows(const AggregateProse& prose);
   void CheckShards();
   absl::Status Faults() const;
   int64_t ShardOf(int64_t index) const { return index / options_.shard_size; }
@@ -104,8 +116,9 @@ class PublishedAggregator {
   Json first_;                      // what the first report states
   std::vector<PublishedRow> rows_;  // of all shards, in the parent's order
   SummedTail tail_;
-  std::map<int64_t, size_t> order_;  // context -> place in the parent
-  std::vector<int64_t> covered_;     // shards, ascending
+  absl::node_hash_set<std::string> names_;       // of strata and documents, for rows_
+  absl::flat_hash_map<int64_t, int64_t> order_;  // context -> place in the parent
+  std::vector<int64_t> covered_;                 // shards, ascending
 };
 
 // Aggregates reports that are all in memory.

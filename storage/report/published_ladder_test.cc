@@ -191,7 +191,32 @@ TEST_F(Ladder, PublishedBytesOfFiveCandidates) {
     EXPECT_EQ(Sha256Hex(PythonPrettyJson(*receipt)),
               data_.at("candidates")[number].at("receipt_sha256").get<std::string>())
         << number;
+    // Written in pieces: the same bytes.
+    std::string bytes;
+    const auto written = aggregator.Write(NoSentences(), [&](std::string_view piece) {
+      bytes += piece;
+      return absl::OkStatus();
+    });
+    ASSERT_TRUE(written.ok()) << number << written.status();
+    EXPECT_EQ(bytes, PythonPrettyJson(*receipt)) << number;
+    EXPECT_TRUE(written->at("per_context_all").empty());
   }
+}
+
+// A context that the suite does not have, and reports in any order.
+TEST_F(Ladder, ContextOfAnotherSuite) {
+  const Suite suite = MakeSuite();
+  PublishedAggregator aggregator(Options(0, suite));
+  for (int64_t shard = kShards; shard-- > 0;) {
+    PublishedInput report = Report(0, shard);
+    if (shard == 3) report.document["per_context_all"][1]["index"] = 123456;
+    aggregator.Add(report);
+  }
+  const auto receipt = aggregator.Finish(NoSentences());
+  EXPECT_EQ(ReasonOf(receipt.status()), "COVERAGE_INVALID");
+  EXPECT_NE(MessageOf(receipt.status()).find("reports/shard-0003/0.json: context 123456 is not in"),
+            std::string::npos)
+      << receipt.status();
 }
 
 // Everything that is wrong is said at once.

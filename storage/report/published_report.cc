@@ -41,8 +41,8 @@ absl::StatusOr<Json> WindowJson(const Json& window, const std::vector<PublishedR
   ASSAY_ASSIGN_OR_RETURN(const int64_t from, fields.Int("score_from", 0, kPositionsMax));
   int64_t least = rows.front().positions, most = least;
   for (const PublishedRow& row : rows) {
-    least = std::min(least, row.positions);
-    most = std::max(most, row.positions);
+    least = std::min<int64_t>(least, row.positions);
+    most = std::max<int64_t>(most, row.positions);
   }
   const auto if_equal = [&](int64_t value) { return least == most ? Json(value) : Json(nullptr); };
   return Replaced(window, {{"windowed", from > 0},
@@ -85,11 +85,11 @@ absl::StatusOr<Json> HistogramJson(const Json& tail, double max_kld, const std::
 }
 
 Json StrataJson(const std::vector<PublishedRow>& rows) {
-  std::map<std::string, std::vector<double>> strata;
+  std::map<std::string_view, std::vector<double>> strata;
   for (const PublishedRow& row : rows) strata[row.stratum].push_back(row.mean_kld);
   Json out = Json::object();
   for (const auto& [name, means] : strata) {
-    out[name] = {{"contexts", means.size()}, {"mean_kld", ExactMean(means)}};
+    out[std::string(name)] = {{"contexts", means.size()}, {"mean_kld", ExactMean(means)}};
   }
   return out;
 }

@@ -18,11 +18,12 @@
 
 namespace assay {
 
-// One context: KL in nats, JSD in bits, top1 = hits / positions.
+// One context: KL in nats, JSD in bits, top1 = hits / positions. Names belong to the document that
+// the row was read from, or to whom its reader says; it must outlive the row.
 struct PublishedRow {
-  int64_t index = 0;
-  std::string stratum, source_cluster;
-  int64_t positions = 0;
+  std::string_view stratum, source_cluster;
+  int32_t index = 0, positions = 0;
+  uint32_t report = 0;  // for who welds several: which one it is from
   double mean_kld = 0, median_kld = 0;
   double max_kld = 0, mean_jsd_bits = 0;  // only in per_context
   double top1_agreement = 0;
@@ -30,9 +31,9 @@ struct PublishedRow {
 
 // Rows of a report (per_context_all joined with per_context) or of a cumulative receipt
 // (per_context_all alone: no max_kld, mean_jsd_bits). A report of the first generation has
-// per_context alone: every context has scored_positions / contexts positions there. REPORT_INVALID
-// names `where` and the row: a member missing or of another type, an index twice, or the two lists
-// disagreeing.
+// per_context alone: every context has scored_positions / contexts positions there. FIELD_* and
+// REPORT_INVALID name `where` and the row: a member missing or of another type, an index twice, or
+// the two lists disagreeing. Names of rows belong to `document`.
 absl::StatusOr<std::vector<PublishedRow>> ReadPublishedRows(const Json& document,
                                                             std::string_view where);
 
@@ -52,6 +53,10 @@ Json PublishedBootstrapJson(const std::vector<PublishedRow>& rows,
 // "median_kld","top1_agreement"}.
 Json PublishedContextJson(const PublishedRow& row);
 Json PublishedContextAllJson(const PublishedRow& row);
+// PythonCanonJson(PublishedContextAllJson(row)), and PythonPrettyJson of it as an item of a member
+// of the document; without the tree in between.
+void AppendContextAllCanon(const PublishedRow& row, std::string* out);
+void AppendContextAllPretty(const PublishedRow& row, std::string* out);
 
 // Of an aggregate: {stratum: {"contexts","scored_positions","macro_mean_kld","token_mean_kld"}}, by
 // name.

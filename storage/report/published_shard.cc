@@ -31,12 +31,13 @@ class Reader {
 
   void Read() {
     if (!ReadSchema()) return;
-    const auto rows = ReadPublishedRows(report_, shard_.path);
+    auto rows = ReadPublishedRows(report_, shard_.path);
     if (!rows.ok()) {
       problems_.push_back(MessageOf(rows.status()));
       return;
     }
-    shard_.rows = *rows;
+    shard_.rows = *std::move(rows);
+    Count();
     CheckHeadline();
     ReadWindow();
     if (shard_.schema.back() != '1') ReadTail();
@@ -64,6 +65,16 @@ class Reader {
     return false;
   }
 
+  void Count() {
+    const auto [least, most] =
+        std::minmax_element(shard_.rows.begin(), shard_.rows.end(),
+                            [](const auto& a, const auto& b) { return a.index < b.index; });
+    shard_.contexts = static_cast<int64_t>(shard_.rows.size());
+    shard_.positions = PublishedPositions(shard_.rows);
+    shard_.index_min = least->index;
+    shard_.index_max = most->index;
+  }
+
   // A stated number against what the rows give.
   double Gap(const char* key, double computed) {
     const Json& stated = At(report_, key);
@@ -80,10 +91,10 @@ class Reader {
   }
 
   void CheckHeadline() {
-    if (At(report_, "contexts") != static_cast<int64_t>(shard_.rows.size())) {
+    if (At(report_, "contexts") != shard_.contexts) {
       Problem("contexts is not the number of its rows");
     }
-    if (At(report_, "scored_positions") != PublishedPositions(shard_.rows)) {
+    if (At(report_, "scored_positions") != shard_.positions) {
       Problem("scored_positions is not the sum over its rows");
     }
     shard_.token_mean_gap =
@@ -147,7 +158,7 @@ class Reader {
     }
     shard_.has_tail = true;
     shard_.min_kld = At(tail, "min_kld");
-    if (total != PublishedPositions(shard_.rows) || At(tail, "total_count") != total) {
+    if (total != shard_.positions || At(tail, "total_count") != total) {
       Problem("kld_tail counts " + std::to_string(total) +
               " positions, not those that were scored");
     }

@@ -17,7 +17,9 @@ namespace assay {
 struct PublishedShard {
   std::string path, sha256;  // as the receipt names the report
   std::string schema;
-  std::vector<PublishedRow> rows;  // in the report's order
+  std::vector<PublishedRow> rows;  // in the report's order; their names are the report's
+  int64_t contexts = 0, positions = 0;
+  int64_t index_min = 0, index_max = 0;  // of its contexts
   // The report without rows, strata and worst contexts; of the histogram binning and edges only.
   Json stated;
   bool window_declared = false;  // it has a scored_position_window

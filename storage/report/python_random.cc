@@ -1,5 +1,6 @@
 #include "storage/report/python_random.h"
 
+#include <algorithm>
 #include <bit>
 #include <unordered_set>
 
@@ -66,6 +67,18 @@ uint32_t PythonRandom::Word() {
 }
 
 uint32_t PythonRandom::GetRandBits(int k) { return Word() >> (32 - k); }
+
+void PythonRandom::GetRandBitsEach(int k, std::span<uint32_t> out) {
+  for (size_t filled = 0; filled < out.size();) {
+    if (next_ >= kWords) Refill();
+    const size_t count = std::min<size_t>(out.size() - filled, static_cast<size_t>(kWords - next_));
+    const uint32_t* const from = &state_[static_cast<size_t>(next_)];
+    uint32_t* const to = &out[filled];
+    for (size_t i = 0; i < count; ++i) to[i] = Temper(from[i]) >> (32 - k);
+    next_ += static_cast<int>(count);
+    filled += count;
+  }
+}
 
 uint32_t PythonRandom::RandBelow(uint32_t n) {
   const int bits = std::bit_width(n);  // of n, not of n - 1: powers of two reject half the draws

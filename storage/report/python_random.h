@@ -20,9 +20,10 @@ class PythonRandom {
  public:
   explicit PythonRandom(uint64_t seed);
 
-  uint32_t Word();                 // one tempered output word
-  uint32_t GetRandBits(int k);     // 1 <= k <= 32: the top k bits of one word
-  uint32_t RandBelow(uint32_t n);  // randrange(n); n > 0
+  uint32_t Word();                                       // one tempered output word
+  uint32_t GetRandBits(int k);                           // 1 <= k <= 32: the top k bits of one word
+  void GetRandBitsEach(int k, std::span<uint32_t> out);  // GetRandBits(k) for each of `out`
+  uint32_t RandBelow(uint32_t n);                        // randrange(n); n > 0
   // RandBelow(n) for each of `out`, and the state afterwards is the same; several times as fast.
   void RandBelowEach(uint32_t n, std::span<uint32_t> out);
   double Random();  // [0, 1), 53 bits

@@ -4,13 +4,15 @@
 //   assay_aggregate_bench memory    [--shards N] [--contexts N]
 //
 // The reports are synthetic and have the size of published ones: 512 rows, a histogram of 562
-// counts; 842 documents. aggregate: one receipt for each candidate, over and over with parsing the
-// same files. memory: peak of welding one candidate's shards into a receipt without rows.
+// counts; 842 documents. aggregate: one receipt for each candidate, rows and its own interval of
+// 10,000 samples included, in turn with reading and parsing the same files; both on one thread.
+// memory: peak of welding one candidate's shards into a receipt with its rows, written to a file.
 
 #include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 
 #include "storage/base/digest.h"
@@ -54,12 +56,14 @@ Json Report(uint64_t candidate, uint64_t shard, uint64_t contexts) {
   Random random(candidate * 1000 + shard);
   const char* strata[] = {"code", "encyclopedic", "literary", "multilingual", "scientific"};
   std::vector<PublishedRow> rows;
+  std::vector<std::string> documents;  // of rows
+  for (uint64_t d = 0; d < kDocuments; ++d) documents.push_back("document-" + std::to_string(d));
   double most = 0;
   for (uint64_t i = 0; i < contexts; ++i) {
     PublishedRow row;
-    row.index = static_cast<int64_t>(shard * contexts + i);
+    row.index = static_cast<int32_t>(shard * contexts + i);
     row.stratum = strata[i % 5];
-    row.source_cluster = "document-" + std::to_string(random.Word() % kDocuments);
+    row.source_cluster = documents[random.Word() % kDocuments];
     row.positions = kPositions;
     row.mean_kld = 0.01 * random.Uniform() * random.Uniform();
     row.median_kld = row.mean_kld / 3;
@@ -145,28 +149,30 @@ void ParseAll(const Files& files) {
   }
 }
 
-// As assay report aggregate: the receipts' bytes.
-size_t Weld(const Files& files, uint64_t contexts, bool rows) {
-  size_t size = 0;
+// As assay report aggregate; the receipts go to `out`, one over the other.
+void Weld(const Files& files, uint64_t contexts, const std::string& out) {
   for (const auto& shards : files) {
     AggregateOptions options;
     options.shard_size = static_cast<int64_t>(contexts);
-    options.rows = rows;
     PublishedAggregator aggregator(options);
     for (const std::string& file : shards) {
       const std::string bytes = Must(ReadFile(file, kJsonBytesMax));
       aggregator.Add({file, Sha256Hex(bytes), Must(ParseJson(bytes, file))});
     }
-    size += PythonPrettyJson(Must(aggregator.Finish(OwnAggregateProse(true)))).size();
+    std::ofstream receipt(out, std::ios::binary);
+    Must(aggregator.Write(OwnAggregateProse(true), [&](std::string_view bytes) {
+      receipt.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+      return absl::OkStatus();
+    }));
   }
-  return size;
 }
 
-Json AggregateRow(const Files& files, const Flags& flags) {
+Json AggregateRow(const Files& files, const Flags& flags, const std::string& out_file) {
   Samples parse, weld;
   for (uint64_t i = 0; i < Number(flags, "--repeats"); ++i) {
-    parse.Take([&] { ParseAll(files); });
-    weld.Take([&] { Weld(files, Number(flags, "--contexts"), true); });
+    TakeInTurn(
+        &parse, [&] { ParseAll(files); }, &weld,
+        [&] { Weld(files, Number(flags, "--contexts"), out_file); });
   }
   Json out = {{"parse", parse.ToJson()}, {"aggregate", weld.ToJson()}};
   out["ratio"] = Ratio(weld, parse);
@@ -180,7 +186,7 @@ int main(int argc, char** argv) {
   using namespace assay::bench;
   const std::string row = argc > 1 ? argv[1] : "";
   Flags flags = {
-      {"--candidates", "5"}, {"--shards", "10"}, {"--contexts", "512"}, {"--repeats", "3"}};
+      {"--candidates", "5"}, {"--shards", "10"}, {"--contexts", "512"}, {"--repeats", "11"}};
   ReadFlags(argc, argv, 2, &flags);
   if (row != "aggregate" && row != "memory") Die("rows: aggregate, memory");
   const std::string folder = std::filesystem::temp_directory_path().string() +
@@ -198,10 +204,11 @@ int main(int argc, char** argv) {
     }
   }
   const assay::Json result =
-      row == "aggregate" ? AggregateRow(files, flags) : InChild([&]() -> assay::Json {
-        Weld(files, Number(flags, "--contexts"), false);
-        return {{"peak", PeakMemory()}};
-      });
+      row == "aggregate" ? AggregateRow(files, flags, folder + "/receipt.json")
+                         : InChild([&]() -> assay::Json {
+                             Weld(files, Number(flags, "--contexts"), folder + "/receipt.json");
+                             return {{"peak", PeakMemory()}};
+                           });
   std::filesystem::remove_all(folder);
   std::cout << result.dump() << "\n";
   return 0;

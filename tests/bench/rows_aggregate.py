@@ -25,5 +25,7 @@ def rows():
     return [
         ("aggregate", "welding 50 published reports of 512 rows into 5 receipts / parsing them", "<=", 2.0,
          lambda b: _run(b, "aggregate")),
-        ("aggregate-memory", "peak memory of welding 50 shard reports / 5, receipts without rows", "<=", 1.5, _memory),
+        ("aggregate-one", "welding 50 published reports of 512 rows into 1 receipt / parsing them", "<=", 2.0,
+         lambda b: _run(b, "aggregate", candidates=1, shards=50)),
+        ("aggregate-memory", "peak memory of welding 50 shard reports / 5, receipts with their rows", "<=", 1.5, _memory),
     ]
