@@ -9,6 +9,7 @@
 #include "storage/base/status.h"
 #include "storage/report/published_cumulative.h"
 #include "storage/report/published_report.h"
+#include "storage/report/published_rows.h"
 
 namespace assay {
 namespace {
@@ -149,6 +150,44 @@ TEST(PublishedForms, LadderPairsAreTheirReceipts) {
   inputs[1].second.document["comparator"]["device"] = "cuda";
   EXPECT_EQ(ReasonOf(PairCumulativeReceipts(inputs, {{"a", "b"}}, options).status()),
             "NOT_COMPARABLE");
+}
+
+// Rows written in pieces are those of the tree, whatever their names hold: what JSON escapes, what
+// ensure_ascii does, astral points, control characters, DEL, separators of JavaScript, "</".
+TEST(PublishedForms, RowsInPiecesAreThoseOfTheTree) {
+  const std::string_view names[] = {
+      "",
+      "plain",
+      "quote\" backslash\\ slash/ </script>",
+      "\b\f\n\r\t",
+      std::string_view("nul\0unit\x1f", 9),
+      "del\x7f",
+      "\xC2\x80 \xC3\xA9 \xDF\xBF",
+      "\xE0\xA0\x80 \xE2\x80\xA8\xE2\x80\xA9 \xED\x9F\xBF \xEE\x80\x80 \xEF\xBF\xBF",
+      "\xF0\x9F\x98\x80 \xF4\x8F\xBF\xBF"};
+  const double values[] = {0, -0.0, 1, 0.1, 1e16, 1e-5, 123456789012345680.0, 5e-324, 1.7e308};
+  PublishedRow row;
+  for (const std::string_view stratum : names) {
+    for (const std::string_view cluster : names) {
+      row.stratum = stratum;
+      row.source_cluster = cluster;
+      row.mean_kld = values[row.index % 9];
+      row.median_kld = values[row.index / 9 % 9];
+      row.top1_agreement = values[(row.index + 4) % 9];
+      row.positions = 2147483647 - row.index;
+      const Json tree = PublishedContextAllJson(row);
+      std::string canon, pretty = "{\n  \"rows\": [\n    ";
+      AppendContextAllCanon(row, &canon);
+      EXPECT_EQ(canon, PythonCanonJson(tree));
+      AppendContextAllPretty(row, &pretty);
+      EXPECT_EQ(pretty + "\n  ]\n}\n", PythonPrettyJson({{"rows", Json::array({tree})}}));
+      ++row.index;
+    }
+  }
+  row.stratum = "\xC3\xA9\xF0\x9F\x98\x80\x7f\n/";  // and as CPython 3.11 writes it
+  std::string canon;
+  AppendContextAllCanon(row, &canon);
+  EXPECT_NE(canon.find(R"("stratum":"\u00e9\ud83d\ude00\u007f\n/")"), std::string::npos) << canon;
 }
 
 }  // namespace
