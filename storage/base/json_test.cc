@@ -111,5 +111,26 @@ TEST(JsonFieldsTest, NamesDocumentAndField) {
   EXPECT_EQ(ReasonOf(fields.Sha256("s").status()), "FIELD_INVALID");
 }
 
+// An integer beyond 64 bits is read as a double: no field of integers takes it, nor any fraction or
+// exponent, whatever its value.
+TEST(JsonFieldsTest, IntegersAreNeverRounded) {
+  for (const char* number : {"18446744073709551616", "18446744073709551615", "9223372036854775808",
+                             "-9223372036854775809", "100000000000000000000000000000000000007",
+                             "7.0", "7e0", "7E2", "-0.0", "\"7\"", "null"}) {
+    const Json doc = *ParseJson("{\"tokens\":" + std::string(number) + "}", "doc");
+    const absl::Status status =
+        JsonFields(doc, "suite.json").Int("tokens", INT64_MIN, INT64_MAX).status();
+    EXPECT_EQ(ReasonOf(status), "FIELD_INVALID") << number;
+    EXPECT_EQ(MessageOf(status).find("suite.json: field \"tokens\" must be an integer"), 0u)
+        << number;
+  }
+  for (const auto& [text, value] : {std::pair("9223372036854775807", INT64_MAX),
+                                    {"-9223372036854775808", INT64_MIN},
+                                    {"-0", 0}}) {
+    const Json doc = *ParseJson("{\"tokens\":" + std::string(text) + "}", "doc");
+    EXPECT_EQ(*JsonFields(doc, "d").Int("tokens", INT64_MIN, INT64_MAX), value) << text;
+  }
+}
+
 }  // namespace
 }  // namespace assay

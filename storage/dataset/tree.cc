@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "storage/base/case_collision.h"
 #include "storage/base/digest.h"
 #include "storage/base/files.h"
 #include "storage/base/status.h"
@@ -204,6 +205,9 @@ std::optional<Finding> CheckTree(const std::string& root, const std::string& che
   if (auto problem = ParseChecksums(*text, &listed)) return problem;
   const Walk walk(root);
   if (walk.problem()) return walk.problem();
+  if (const std::string names = CaseCollision(walk.files()); !names.empty()) {
+    return Problem("case_collision", names + " are one name where case does not count; rename one");
+  }
   std::set<std::string> present;
   for (const std::string& path : walk.files()) {
     if (path == checksums || path == "fidelity-dataset.json") continue;

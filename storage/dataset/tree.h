@@ -30,7 +30,8 @@ void CheckPaths(const Json& document, const std::string& name, std::string_view 
 std::optional<std::string> FindInDataset(const std::string& root, std::string_view relative);
 
 // Compares the tree with the file `checksums` (relative): the first problem only, as the published
-// validator reports it. Order: links and credential-like names, unlisted files, missing ones
+// validator reports it. Order: links and credential-like names, names that
+// differ in case alone (case_collision, which is this program's own), unlisted files, missing ones
 // (`allow_partial` excuses those below capture/), digests.
 std::optional<Finding> CheckTree(const std::string& root, const std::string& checksums,
                                  bool allow_partial);

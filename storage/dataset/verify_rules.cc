@@ -145,6 +145,9 @@ void CheckRole(const DatasetDocuments& documents, Findings* findings) {
       native = native && DatasetMember(assignment, {"treatment"}) == "native";
     }
     if (!native) Invalid(findings, "ROOT-1", "a root dataset has native weights throughout");
+    if (IsTrue(DatasetMember(manifest, {"weights", "quantized"}))) {
+      Invalid(findings, "ROOT-1", "a root dataset's weights are not quantized");
+    }
     if (IsTrue(DatasetMember(manifest, {"head", "quantized"}))) {
       Invalid(findings, "ROOT-1", "a root dataset's head is not quantized");
     }

@@ -114,6 +114,39 @@ TEST_F(DatasetTest, NeverOpensWhatLiesOutside) {
   EXPECT_TRUE(FindInDataset(root, "README.md"));
 }
 
+// Two names that are one file on a system where case does not count.
+TEST_F(DatasetTest, NamesThatDifferInCaseAloneAreRefused) {
+  const std::string root = Copy();
+  const std::string list = JoinPath(root, "checksums.txt");
+  std::string listed = *ReadFile(list, 1 << 20);
+  const size_t line = listed.find("  README.md\n");
+  ASSERT_NE(line, std::string::npos);
+  listed += listed.substr(line - 64, 64) + "  readme.md\n";
+  std::filesystem::copy(root + "/README.md", root + "/readme.md");
+  ASSERT_TRUE(WriteFile(list, listed).ok());
+  const auto problem = CheckTree(root, "checksums.txt", false);
+  ASSERT_TRUE(problem);
+  EXPECT_EQ(problem->code, "case_collision");
+  EXPECT_NE(problem->message.find("README.md and readme.md"), std::string::npos);
+  std::filesystem::remove(root + "/readme.md");
+  ASSERT_TRUE(WriteFile(list, listed.substr(0, listed.rfind('\n', listed.size() - 2) + 1)).ok());
+  EXPECT_FALSE(CheckTree(root, "checksums.txt", false));
+}
+
+TEST_F(DatasetTest, ARootOfQuantizedWeightsIsRefused) {
+  DatasetDocuments documents = VerifyDataset(Copy(), {}).documents;
+  ASSERT_EQ(documents.manifest["dataset"]["role"], "root");
+  for (const bool quantized : {false, true}) {
+    documents.manifest["weights"]["quantized"] = quantized;
+    Findings findings;
+    CheckRole(documents, &findings);
+    ASSERT_EQ(findings.errors.size(), quantized ? 1u : 0u);
+    if (quantized) {
+      EXPECT_EQ(findings.errors[0].rule, "ROOT-1");
+    }
+  }
+}
+
 TEST_F(DatasetTest, HostileFilesAreFindings) {
   const std::string root = Copy();
   const auto refused = [&](const std::string& file, const std::string& bytes) {

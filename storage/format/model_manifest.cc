@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "storage/base/case_collision.h"
 #include "storage/base/digest.h"
 #include "storage/base/files.h"
 #include "storage/base/json_fields.h"
@@ -23,6 +24,15 @@ absl::StatusOr<std::string> CanonicalTransform(std::string_view transform) {
   if (transform.empty()) return std::string();
   ASSAY_ASSIGN_OR_RETURN(const RtnTransform parsed, ParseRtnTransform(transform));
   return parsed.Canonical();
+}
+
+absl::Status CheckNames(const std::string& where, const ModelManifest& manifest) {
+  std::vector<std::string> paths;
+  for (const ModelFile& file : manifest.files) paths.push_back(file.path);
+  const std::string names = CaseCollision(paths);
+  if (names.empty()) return absl::OkStatus();
+  return InvalidError("PATH_UNSAFE",
+                      where + ": " + names + " are one name where case does not count; rename one");
 }
 
 }  // namespace
@@ -72,6 +82,7 @@ absl::StatusOr<ModelManifest> ParseModelManifest(const Json& json, std::string_v
       return Bad(row.where(), "files must be sorted by path, each path once");
     out.files.push_back(std::move(file));
   }
+  ASSAY_RETURN_IF_ERROR(CheckNames(where, out));
   if (fields.Has("transform")) {
     ASSAY_ASSIGN_OR_RETURN(out.transform, fields.String("transform"));
     ASSAY_ASSIGN_OR_RETURN(const std::string canonical, CanonicalTransform(out.transform));
@@ -102,6 +113,7 @@ absl::StatusOr<ModelManifest> MakeModelManifest(const std::string& model_path,
       return InvalidError("PATH_UNSAFE", path + ": rename the file, its name is not usable");
     out.files.push_back(std::move(file));
   }
+  ASSAY_RETURN_IF_ERROR(CheckNames(model_path, out));
   return out;
 }
 

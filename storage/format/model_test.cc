@@ -77,6 +77,12 @@ TEST_F(ModelTest, FolderFilesAreThoseThatTransformersLoads) {
   Put("m/model.safetensors", "w");
   EXPECT_EQ(PathsOf(JoinPath(dir_, "m")),
             (Paths{"config.json", "model.safetensors", "tokenizer.json"}));
+  Put("n/config.json", "{}");
+  Put("n/a.safetensors", "y");
+  Put("n/A.safetensors", "z");
+  Put("n/model.safetensors.index.json",
+      R"({"weight_map": {"b": "a.safetensors", "c": "A.safetensors"}})");
+  EXPECT_EQ(PathsOf(JoinPath(dir_, "n")), Paths{"PATH_UNSAFE"});
 }
 
 TEST_F(ModelTest, IndexMayNotLeaveTheFolder) {
@@ -185,6 +191,7 @@ TEST_F(ModelTest, HostileManifestsAreRefused) {
       {R"({"files":[]})", "MODEL_MANIFEST_INVALID"},
       {R"({"files":[)" + with("b") + "," + with("a") + "]}", "MODEL_MANIFEST_INVALID"},
       {R"({"files":[)" + with("a") + "," + with("a") + "]}", "MODEL_MANIFEST_INVALID"},
+      {R"({"files":[)" + with("A/b") + "," + with("a/b") + "]}", "PATH_UNSAFE"},
       {R"({"files":[)" + with("a") + R"(],"transform":"rtn:bits=8"})", "MODEL_MANIFEST_INVALID"},
       {R"({"files":[)" + with("a") + R"(],"transform":"zip"})", "TRANSFORM_INVALID"},
       {R"({"files":[{"path":"a","sha256":"x","size":7}]})", "FIELD_INVALID"},
