@@ -1,5 +1,6 @@
 // assay pack: a result as one file for a colleague.
 
+#include <filesystem>
 #include <memory>
 
 #include "client/cli/artefact_commands.h"
@@ -27,10 +28,25 @@ absl::StatusOr<std::string> DefaultFile(const std::string& out) {
   return name + ".tar";
 }
 
+// A file in the folder that is packed would be what verify calls unknown there, and the next pack
+// would find it.
+absl::Status CheckOutside(const std::string& file, const std::string& out) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path folder = fs::weakly_canonical(fs::absolute(out, error), error);
+  const fs::path inside =
+      fs::weakly_canonical(fs::absolute(file, error), error).lexically_relative(folder);
+  if (error || inside.empty() || *inside.begin() == "..") return absl::OkStatus();
+  return InvalidError("BAD_USAGE", fmt::format("--out {}: lies in the folder {} that is packed; "
+                                               "give a file outside of it",
+                                               file, out));
+}
+
 absl::StatusOr<int> RunPack(PackCommand command, CliContext& context) {
   if (command.file.empty()) {
     ASSAY_ASSIGN_OR_RETURN(command.file, DefaultFile(command.out));
   }
+  ASSAY_RETURN_IF_ERROR(CheckOutside(command.file, command.out));
   ASSAY_ASSIGN_OR_RETURN(const PackedFiles packed,
                          PackResult(command.out, !command.no_positions, command.file));
   context.PrintJson(Json{{"file", command.file},

@@ -9,7 +9,7 @@
 #include "client/cli/offline_hooks.h"
 #include "client/cli/pages.h"
 #include "client/cli/replay_options.h"
-#include "client/cli/tables.h"
+#include "client/cli/summary_display.h"
 #include "fmt/format.h"
 #include "storage/base/files.h"
 #include "storage/base/macros.h"
@@ -100,7 +100,7 @@ absl::StatusOr<int> RunReplayCommand(ReplayOptions& options, CliContext& context
   ASSAY_RETURN_IF_ERROR(CompareWith(options, &result));
   context.progress().End();
   context.PrintJson(ResultDocument(options, result));
-  context.Print(SummaryTable(result.summary.json, TerminalColumns()));
+  PrintSummaryTable(result.summary.json, result.candidates, context);
   context.Print(
       fmt::format("UNSEALED: made by assay replay, without a receipt. Files are in {}; assay score "
                   "gives a sealed result.",

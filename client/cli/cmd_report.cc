@@ -7,6 +7,7 @@
 #include "client/cli/published_files.h"
 #include "client/cli/report_files.h"
 #include "client/cli/session.h"
+#include "client/cli/summary_display.h"
 #include "client/cli/tables.h"
 #include "client/lib/results.h"
 #include "fmt/format.h"
@@ -101,7 +102,7 @@ absl::StatusOr<int> FetchOneReport(const SealedCommand& command, CliContext& con
   ASSAY_ASSIGN_OR_RETURN(const Json key, session->client().GetPublicKey());
   ASSAY_RETURN_IF_ERROR(WriteSummaryFiles(command.out, summary, {candidate}, key.value("pem", "")));
   context.PrintJson(Json{{"report", name}, {"folder", JoinPath(command.out, label)}});
-  context.Print(SummaryTable(summary.json, TerminalColumns()));
+  PrintSummaryTable(summary.json, {candidate}, context);
   context.Print(fmt::format("\nResults  {}", JoinPath(command.out, label)));
   return kExitSuccess;
 }

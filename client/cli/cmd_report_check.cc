@@ -3,12 +3,15 @@
 #include <memory>
 
 #include "client/cli/commands.h"
+#include "client/cli/published_files.h"
 #include "client/cli/report_bounds.h"
 #include "client/cli/report_files.h"
 #include "client/cli/tables.h"
 #include "fmt/format.h"
+#include "storage/base/files.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/published/examine.h"
 
 namespace assay {
 namespace {
@@ -33,24 +36,17 @@ absl::StatusOr<std::vector<ReportBound>> ParseBounds(const CheckCommand& command
   return bounds;
 }
 
-// One bound on one candidate.
-absl::StatusOr<Json> CheckOne(const NamedResult& result, const Json& summary_head,
-                              const std::string& head, const ReportBound& bound) {
-  ASSAY_ASSIGN_OR_RETURN(const ReportFigure figure,
-                         FindFigure(result.candidate.report, summary_head, head, bound.path));
+Json CheckJson(const std::string& label, const Json& head, const ReportBound& bound,
+               const ReportFigure& figure) {
   bool passed = false;
   if (figure.value.is_number()) {
     const double value = figure.value.get<double>();
     passed = bound.is_max ? value <= bound.value : value >= bound.value;
   }
-  return Json{{"label", result.candidate.label},
-              {"head", head},
-              {"path", bound.path},
-              {"bound", bound.is_max ? "max" : "min"},
-              {"limit", bound.value},
-              {"value", figure.value},
-              {"passed", passed},
-              {"why", figure.why}};
+  return Json{{"label", label},       {"head", head},
+              {"path", bound.path},   {"bound", bound.is_max ? "max" : "min"},
+              {"limit", bound.value}, {"value", figure.value},
+              {"passed", passed},     {"why", figure.why}};
 }
 
 absl::StatusOr<Json> CheckResult(const NamedResult& result, const CheckCommand& command,
@@ -63,8 +59,40 @@ absl::StatusOr<Json> CheckResult(const NamedResult& result, const CheckCommand& 
   const Json& summary_head = summary.json.at("candidates")[0].at("heads").at(head);
   Json checks = Json::array();
   for (const ReportBound& bound : bounds) {
-    ASSAY_ASSIGN_OR_RETURN(Json check, CheckOne(result, summary_head, head, bound));
-    checks.push_back(std::move(check));
+    ASSAY_ASSIGN_OR_RETURN(const ReportFigure figure,
+                           FindFigure(result.candidate.report, summary_head, head, bound.path));
+    checks.push_back(CheckJson(result.candidate.label, head, bound, figure));
+  }
+  return checks;
+}
+
+// A published report has one result, and figures that must follow from its rows.
+absl::StatusOr<Json> CheckPublished(const CheckCommand& command,
+                                    const std::vector<ReportBound>& bounds) {
+  const std::string& path = command.name;
+  ASSAY_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kPublishedBytesMax));
+  ASSAY_ASSIGN_OR_RETURN(const Json document, ParseJson(bytes, path));
+  ASSAY_ASSIGN_OR_RETURN(const PublishedExamination examination, ExaminePublished(bytes, path));
+  if (!PublishedSchemaOf(document).Is("fidelity-report")) {
+    return InvalidError("BAD_USAGE",
+                        fmt::format("{} is a published {}; bounds are held against reports of one "
+                                    "candidate. Its figures: assay report show {} --json",
+                                    path, examination.what, path));
+  }
+  if (!command.head.empty()) {
+    return InvalidError("BAD_USAGE",
+                        path + ": a published report has one result; leave out --head");
+  }
+  if (!examination.ok()) {
+    return InvalidError("REPORT_INVALID",
+                        fmt::format("{0}: its figures do not follow from its rows, so none is held "
+                                    "against a bound; assay report verify {0} says which",
+                                    path));
+  }
+  Json checks = Json::array();
+  for (const ReportBound& bound : bounds) {
+    ASSAY_ASSIGN_OR_RETURN(const ReportFigure figure, FindPublishedFigure(document, bound.path));
+    checks.push_back(CheckJson(BaseName(path), nullptr, bound, figure));
   }
   return checks;
 }
@@ -76,7 +104,7 @@ void PrintChecks(const Json& checks, CliContext& context) {
     const Json& value = check.at("value");
     const std::string why = check.at("why").get<std::string>();
     rows.push_back(
-        {check.at("passed").get<bool>() ? "ok" : "FAILED", check.at("label").get<std::string>(),
+        {check.at("passed").get<bool>() ? "pass" : "FAIL", check.at("label").get<std::string>(),
          check.at("path").get<std::string>(),
          value.is_number() ? fmt::format("{:.6g}", value.get<double>()) : why,
          fmt::format("{} {:.6g}", is_max ? "<=" : ">=", check.at("limit").get<double>())});
@@ -84,12 +112,23 @@ void PrintChecks(const Json& checks, CliContext& context) {
   context.Print(TextTable({"", "CANDIDATE", "FIGURE", "VALUE", "BOUND"}, rows));
 }
 
+int EndChecks(bool passed, const Json& checks, CliContext& context) {
+  context.PrintJson(Json{{"passed", passed}, {"checks", checks}});
+  PrintChecks(checks, context);
+  return passed ? kExitSuccess : kExitBoundNotMet;
+}
+
 absl::StatusOr<int> CheckReports(const CheckCommand& command, CliContext& context) {
   ASSAY_ASSIGN_OR_RETURN(const std::vector<ReportBound> bounds, ParseBounds(command));
-  ASSAY_ASSIGN_OR_RETURN(const NamedResults all,
-                         FindResults(command.name, command.session, "assay report check"));
   Json checks = Json::array();
   bool passed = true;
+  if (IsPublishedFile(command.name)) {
+    ASSAY_ASSIGN_OR_RETURN(checks, CheckPublished(command, bounds));
+    for (const Json& check : checks) passed = passed && check.at("passed").get<bool>();
+    return EndChecks(passed, checks, context);
+  }
+  ASSAY_ASSIGN_OR_RETURN(const NamedResults all,
+                         FindResults(command.name, command.session, "assay report check"));
   for (const NamedResult& result : all.results) {
     const SummaryCandidate& candidate = result.candidate;
     if (!candidate.failed_reason.empty()) {
@@ -104,9 +143,7 @@ absl::StatusOr<int> CheckReports(const CheckCommand& command, CliContext& contex
       checks.push_back(check);
     }
   }
-  context.PrintJson(Json{{"passed", passed}, {"checks", checks}});
-  PrintChecks(checks, context);
-  return passed ? kExitSuccess : kExitBoundNotMet;
+  return EndChecks(passed, checks, context);
 }
 
 }  // namespace
@@ -127,7 +164,7 @@ void AddReportCheckCommand(CLI::App& report, CliContext& context) {
       "  assay report check result/int4 --max strata.code.mean_kl_ref_cand=0.05 --json\n");
   check
       ->add_option("REPORT", command->name,
-                   "File or folder, or reports/ID (or ID) of a coordinator")
+                   "File or folder, reports/ID (or ID) of a coordinator, or a published report")
       ->required();
   check
       ->add_option("--max", command->max,

@@ -33,13 +33,18 @@ absl::StatusOr<std::string> HeadFileDigest(const std::string& path, const Json& 
                                              "'s; give the file that was used");
 }
 
-absl::StatusOr<std::string> Export(ExportCommand command) {
-  PublishedExportInfo& info = command.info;
+// A published report again: in the form it has, which --schema may leave unsaid.
+absl::StatusOr<std::string> ExportPublished(ExportCommand* command) {
+  ASSAY_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(command->name, kPublishedBytesMax));
+  ASSAY_ASSIGN_OR_RETURN(const Json document, ParseJson(bytes, command->name));
+  if (command->schema.empty()) command->schema = document.value("schema", "");
+  return ReexportPublishedReport(bytes, command->name,
+                                 ParsePublishedSchema(command->schema).generation);
+}
+
+absl::StatusOr<std::string> Export(const ExportCommand& command) {
+  PublishedExportInfo info = command.info;
   info.generation = ParsePublishedSchema(command.schema).generation;
-  if (IsPublishedFile(command.name)) {
-    ASSAY_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(command.name, kPublishedBytesMax));
-    return ReexportPublishedReport(bytes, command.name, info.generation);
-  }
   ASSAY_ASSIGN_OR_RETURN(const std::vector<NamedResult> results, ReadLocalResults(command.name));
   if (results.size() != 1) {
     return InvalidError("BAD_USAGE",
@@ -63,8 +68,15 @@ absl::StatusOr<std::string> Export(ExportCommand command) {
   return PythonPrettyJson(document);
 }
 
-absl::StatusOr<int> RunExport(const ExportCommand& command, CliContext& context) {
-  ASSAY_ASSIGN_OR_RETURN(const std::string bytes, Export(command));
+absl::StatusOr<int> RunExport(ExportCommand command, CliContext& context) {
+  const bool published = IsPublishedFile(command.name);
+  if (command.schema.empty() && !published) {
+    return InvalidError("BAD_USAGE",
+                        "--schema: say which form to write, such as qwen38-fidelity-report/2 (/3 "
+                        "for a result of a window)");
+  }
+  ASSAY_ASSIGN_OR_RETURN(const std::string bytes,
+                         published ? ExportPublished(&command) : Export(command));
   if (command.out.empty()) {
     context.out() << bytes;
     return kExitSuccess;
@@ -91,8 +103,8 @@ void AddReportExportCommand(CLI::App& report, CliContext& context) {
   add->add_option("REPORT", command->name,
                   "report.json, the folder that holds it, or a published report")
       ->required();
-  add->add_option("--schema", command->schema, "Form to write")
-      ->required()
+  add->add_option("--schema", command->schema,
+                  "Form to write; default for a published report: its own")
       ->check(CLI::IsMember(
           {"qwen38-fidelity-report/1", "qwen38-fidelity-report/2", "qwen38-fidelity-report/3"}));
   add->add_option("--head", command->head,

@@ -5,7 +5,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/published_files.h"
 #include "client/cli/report_files.h"
-#include "client/cli/tables.h"
+#include "client/cli/summary_display.h"
 #include "fmt/format.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
@@ -82,12 +82,16 @@ absl::Status PrintBlock(const NamedResults& all, const NamedResult& result,
   return absl::OkStatus();
 }
 
-absl::StatusOr<Summary> SummaryOf(const NamedResults& all, const ShowCommand& command) {
+std::vector<SummaryCandidate> CandidatesOf(const NamedResults& all) {
   std::vector<SummaryCandidate> candidates;
   for (const NamedResult& result : all.results) candidates.push_back(result.candidate);
+  return candidates;
+}
+
+absl::StatusOr<Summary> SummaryOf(const NamedResults& all, const ShowCommand& command) {
   SummaryOptions options;
   options.versus = command.versus;
-  return BuildSummary(candidates, options);
+  return BuildSummary(CandidatesOf(all), options);
 }
 
 absl::StatusOr<int> ShowReport(const ShowCommand& command, CliContext& context) {
@@ -126,7 +130,7 @@ absl::StatusOr<int> ShowReport(const ShowCommand& command, CliContext& context) 
     return kExitSuccess;
   }
   ASSAY_ASSIGN_OR_RETURN(const Summary summary, SummaryOf(all, command));
-  context.Print(SummaryTable(summary.json, TerminalColumns()));
+  PrintSummaryTable(summary.json, CandidatesOf(all), context);
   return kExitSuccess;
 }
 

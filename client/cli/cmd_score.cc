@@ -11,7 +11,7 @@
 #include "client/cli/pages.h"
 #include "client/cli/run_display.h"
 #include "client/cli/score_job.h"
-#include "client/cli/tables.h"
+#include "client/cli/summary_display.h"
 #include "client/lib/kept_labels.h"
 #include "client/lib/proto_json.h"
 #include "client/lib/results.h"
@@ -222,7 +222,7 @@ absl::StatusOr<int> Finish(const ScoreCommand& command, const Json& run, bool re
   DropCaptures(command, run, session, context);
   session->Stop();
   context.PrintJson(ResultDocument(run, command.out, fetched, refetched));
-  context.Print(SummaryTable(fetched.summary.json, TerminalColumns()));
+  PrintSummaryTable(fetched.summary.json, fetched.candidates, context);
   PrintWhere(command.out, context);
   LeaveResultPages({command.out, "", command.options.suite, command.options.reference},
                    command.no_html, fetched.candidates, context);

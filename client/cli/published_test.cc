@@ -124,6 +124,12 @@ TEST_F(Published, ExportOfAPublishedReport) {
   EXPECT_EQ(*ReadFile(out, 1 << 24), *ReadFile(Report("a"), 1 << 24));
   EXPECT_EQ(Assay({"report", "export", Report("a"), "--schema", "qwen38-fidelity-report/3"}).code,
             3);
+  const CliOutcome own = Assay({"report", "export", Report("a-from16")});
+  EXPECT_EQ(own.code, 0) << own.err;
+  EXPECT_EQ(own.out, *ReadFile(Report("a-from16"), 1 << 24));
+  const CliOutcome none = Assay({"report", "export", qf_});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("--schema"));
 }
 
 TEST_F(Published, JointOverRows) {

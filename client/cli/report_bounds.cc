@@ -55,6 +55,40 @@ void ListPaths(const Json& json, const std::string& prefix, std::vector<std::str
   }
 }
 
+// What a published report calls a figure: over the same positions and contexts, in the same unit.
+// Its mean Jensen-Shannon divergence is in bits, so that one goes by its own name alone.
+struct PublishedName {
+  const char *path, *member;
+};
+constexpr PublishedName kPublishedNames[] = {
+    {"kl_ref_cand.mean", "token_mean_kld"},
+    {"kl_ref_cand.mean.ci95_low", "context_bootstrap.ci95_low"},
+    {"kl_ref_cand.mean.ci95_high", "context_bootstrap.ci95_high"},
+    {"kl_ref_cand.p50", "token_median_kld"},
+    {"kl_ref_cand.p95", "p95_kld"},
+    {"kl_ref_cand.p99", "p99_kld"},
+    {"kl_ref_cand.p999", "p999_kld"},
+    {"kl_ref_cand.max", "max_kld"},
+    {"kl_ref_cand.min", "kld_tail.min_kld"},
+    {"agreement.same_top1", "top1_agreement"},
+    {"coverage.positions", "scored_positions"},
+    {"coverage.contexts", "contexts"},
+};
+constexpr std::string_view kStrataPrefix = "strata.";
+constexpr std::string_view kStratumMean = ".mean_kl_ref_cand";
+
+// The member of a published report that `path` means, as it may be written there.
+std::string PublishedMember(std::string_view path) {
+  for (const PublishedName& name : kPublishedNames) {
+    if (path == name.path) return name.member;
+  }
+  if (path.starts_with(kStrataPrefix) && path.ends_with(kStratumMean)) {
+    path.remove_suffix(kStratumMean.size());
+    return std::string(path) + ".mean_kld";
+  }
+  return std::string(path);
+}
+
 std::string Suggestion(const std::vector<const Json*>& places, std::string_view path) {
   std::vector<std::string> known;
   for (const Json* place : places) ListPaths(*place, "", &known);
@@ -103,6 +137,25 @@ absl::StatusOr<ReportFigure> FindFigure(const Json& report, const Json& summary_
   if (found->is_number()) return ReportFigure{*found, ""};
   if (found->is_null()) return ReportFigure{nullptr, "the report gives no number there"};
   return BadUsage(fmt::format("{} is no single number{}", path, Suggestion(places, path)));
+}
+
+absl::StatusOr<ReportFigure> FindPublishedFigure(const Json& report, std::string_view path) {
+  const Json* found = Member(report, PublishedMember(path), nullptr);
+  if (found != nullptr && found->is_number()) return ReportFigure{*found, ""};
+  if (found != nullptr && found->is_null()) {
+    return ReportFigure{nullptr, "the report gives no number there"};
+  }
+  std::vector<std::string> known;
+  ListPaths(report, "", &known);
+  for (const PublishedName& name : kPublishedNames) {
+    if (Member(report, name.member, nullptr) != nullptr) known.emplace_back(name.path);
+  }
+  const std::string nearest = NearestWord(path, known);
+  return BadUsage(fmt::format("a published report has no figure {}; {}", path,
+                              nearest.empty()
+                                  ? "for example kl_ref_cand.mean, kl_ref_cand.mean.ci95_high, "
+                                    "kl_ref_cand.p999, agreement.same_top1 (docs/report.md)"
+                                  : "did you mean " + nearest + "?"));
 }
 
 }  // namespace assay

@@ -36,6 +36,11 @@ struct ReportFigure {
 absl::StatusOr<ReportFigure> FindFigure(const Json& report, const Json& summary_head,
                                         const std::string& head, std::string_view path);
 
+// The same of a published report (qwen38-fidelity-report/1 to /3, docs/formats/published.md), by
+// the same paths where it has the figure (kl_ref_cand.mean is its token_mean_kld), or by its own
+// names. BAD_USAGE as above.
+absl::StatusOr<ReportFigure> FindPublishedFigure(const Json& report, std::string_view path);
+
 }  // namespace assay
 
 #endif  // ASSAY_CLIENT_CLI_REPORT_BOUNDS_H_

@@ -70,8 +70,8 @@ TEST_F(ReportCheck, BoundsAreMetOrNot) {
   EXPECT_EQ(Check("/int8", {"--min", "coverage.positions=504"}).code, 0);
   const CliOutcome both = Check("/int8", {"--max", high + "1", "--max", "kl_ref_cand.max=1e-9"});
   EXPECT_EQ(both.code, 7);
-  EXPECT_THAT(both.out, HasSubstr("ok      int8       kl_ref_cand.mean.ci95_high  0.00488035"));
-  EXPECT_THAT(both.out, HasSubstr("FAILED  int8       kl_ref_cand.max"));
+  EXPECT_THAT(both.out, HasSubstr("pass  int8       kl_ref_cand.mean.ci95_high  0.00488035"));
+  EXPECT_THAT(both.out, HasSubstr("FAIL  int8       kl_ref_cand.max"));
 }
 
 TEST_F(ReportCheck, AFolderIsCheckedCandidateByCandidate) {
@@ -121,6 +121,61 @@ TEST_F(ReportCheck, WhatIsNotKnownMeetsNoBound) {
   const ReportFigure figure = Must(FindFigure(report, Json::object(), "own", "kl_ref_cand.mean"));
   EXPECT_EQ(figure.value, nullptr);
   EXPECT_EQ(figure.why, "infinite at 1 positions");
+}
+
+// Values are those that the published file states.
+TEST_F(ReportCheck, PublishedReportsHaveTheSamePaths) {
+  const std::string reports =
+      std::string(std::getenv("ASSAY_SOURCE_DIR")) + "/tests/data/metric/qf/reports/";
+  const auto check = [](const std::string& file, const std::string& option,
+                        const std::string& bound) {
+    return Invoke({"report", "check", file.c_str(), option.c_str(), bound.c_str()});
+  };
+  const std::string file = reports + "a-from16.json";
+  for (const auto& [path, below, above] : {std::tuple("kl_ref_cand.mean", "0.01709", "0.0171"),
+                                           {"kl_ref_cand.mean.ci95_low", "0.0100", "0.0101"},
+                                           {"kl_ref_cand.mean.ci95_high", "0.0247", "0.0248"},
+                                           {"kl_ref_cand.p50", "0.00565", "0.00566"},
+                                           {"kl_ref_cand.p95", "0.0841", "0.0842"},
+                                           {"kl_ref_cand.p99", "0.1278", "0.1279"},
+                                           {"kl_ref_cand.p999", "0.2583", "0.2584"},
+                                           {"kl_ref_cand.max", "0.3229", "0.3230"},
+                                           {"agreement.same_top1", "0.9239", "0.9240"},
+                                           {"coverage.positions", "433", "435"},
+                                           {"coverage.contexts", "13", "15"},
+                                           {"strata.code.mean_kl_ref_cand", "0.0138", "0.0139"},
+                                           {"token_mean_kld", "0.01709", "0.0171"},
+                                           {"mean_jsd_bits", "0.00603", "0.00604"}}) {
+    const std::string name = path;
+    EXPECT_EQ(check(file, "--max", name + "=" + above).code, 0) << name;
+    EXPECT_EQ(check(file, "--max", name + "=" + below).code, 7) << name;
+    EXPECT_EQ(check(file, "--min", name + "=" + below).code, 0) << name;
+    EXPECT_EQ(check(file, "--min", name + "=" + above).code, 7) << name;
+  }
+  const CliOutcome unknown = check(file, "--max", "kl_ref_cand.p998=1");
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("did you mean kl_ref_cand.p99"));
+  EXPECT_EQ(check(file, "--max", "per_context=1").code, 2);
+  const CliOutcome head =
+      Invoke({"report", "check", file.c_str(), "--max", "kl_ref_cand.mean=1", "--head", "own"});
+  EXPECT_EQ(head.code, 2);
+  EXPECT_THAT(head.err, HasSubstr("leave out --head"));
+  const CliOutcome aggregate = check(reports + "cumulative-a.json", "--max", "kl_ref_cand.mean=1");
+  EXPECT_EQ(aggregate.code, 2);
+  EXPECT_THAT(aggregate.err, HasSubstr("assay report show"));
+}
+
+// A figure that was written over must not meet a bound.
+TEST_F(ReportCheck, APublishedReportWhoseFiguresDoNotFollowMeetsNone) {
+  Json report = *ReadJsonFile(std::string(std::getenv("ASSAY_SOURCE_DIR")) +
+                              "/tests/data/metric/qf/reports/a.json");
+  report["token_mean_kld"] = 1e-6;
+  const std::string file = dir_ + "/better.json";
+  ASSERT_TRUE(WriteFile(file, PythonPrettyJson(report)).ok());
+  const CliOutcome outcome =
+      Invoke({"report", "check", file.c_str(), "--max", "kl_ref_cand.mean=0.001"});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("REPORT_INVALID"));
 }
 
 }  // namespace

@@ -94,5 +94,18 @@ TEST_F(ReportShow, AWholeRunAgainstTheCandidateThatIsAsked) {
   EXPECT_THAT(Show("", {"--style", "llama.cpp"}).out, HasSubstr("\nint4\n====== Perplexity"));
 }
 
+TEST_F(ReportShow, AResultUnderALimitSaysThatItIsPartial) {
+  EXPECT_THAT(Show("/int8").out, Not(HasSubstr("PARTIAL")));
+  ReportInputs inputs = SmolInputs("int8-channel");
+  inputs.suite.limit = static_cast<int64_t>(inputs.contexts.size());
+  inputs.suite.suite_contexts += 92;
+  ASSERT_TRUE(
+      WriteFile(dir_ + "/int8/report.json", Must(ReportBytes(Must(BuildReport(inputs))))).ok());
+  const CliOutcome outcome = Show("/int8");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              HasSubstr("PARTIAL: 8 contexts of filter all (--limit 8); the suite has "));
+}
+
 }  // namespace
 }  // namespace assay

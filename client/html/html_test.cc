@@ -197,6 +197,11 @@ TEST_F(Pages, AnotherSuiteIsRefused) {
   request = Request();
   request.tokens = SmolDir() + "/suite/suite-manifest.json";
   EXPECT_EQ(ReasonOf(WritePages(request).status()), "TOKENIZER_INVALID");
+  request.tokens = out_ + "/weights.safetensors";  // no JSON either
+  ASSERT_TRUE(WriteFile(request.tokens, std::string("\x10\0\0\0\0\0\0\0{}", 10)).ok());
+  const absl::Status wrong = WritePages(request).status();
+  EXPECT_EQ(ReasonOf(wrong), "TOKENIZER_INVALID");
+  EXPECT_THAT(MessageOf(wrong), HasSubstr("give a GGUF file or a tokenizer.json"));
 }
 
 TEST_F(Pages, HostileTextStaysText) {

@@ -120,7 +120,9 @@ absl::StatusOr<TokenText> TokenText::Open(const std::string& given) {
     out.keep_ = file;
     return out;
   }
-  ASSAY_ASSIGN_OR_RETURN(const Json document, ReadJsonFile(path, kTokenizerBytesMax));
+  const absl::StatusOr<Json> read = ReadJsonFile(path, kTokenizerBytesMax);
+  if (!read.ok()) return Invalid(path, "is neither (" + MessageOf(read.status()) + ")");
+  const Json& document = *read;
   auto vocabulary = std::make_shared<Vocabulary>();
   ASSAY_RETURN_IF_ERROR(ReadVocabulary(path, document, vocabulary.get()));
   out.pieces_.assign(vocabulary->pieces.begin(), vocabulary->pieces.end());

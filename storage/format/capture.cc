@@ -9,6 +9,7 @@
 #include "storage/base/json_fields.h"
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
+#include "storage/format/logits_advice.h"
 
 namespace assay {
 namespace {
@@ -226,6 +227,9 @@ std::string CaptureManifestPath(const std::string& dir) {
 absl::StatusOr<CaptureManifest> ReadCaptureManifest(const std::string& dir) {
   const std::string path = CaptureManifestPath(dir);
   if (!FileExists(path)) {
+    if (const std::string advice = LogitsFileAdvice(dir); !advice.empty()) {
+      return InvalidError("CAPTURE_EXPECTED", dir + " is no capture; " + advice);
+    }
     return NotFoundError("FILE_MISSING",
                          path + ": there is no such file, so " + dir +
                              " is no capture; give a folder that assay capture, or another "

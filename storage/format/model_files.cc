@@ -8,6 +8,7 @@
 #include "storage/base/macros.h"
 #include "storage/base/status.h"
 #include "storage/format/links.h"
+#include "storage/format/logits_advice.h"
 #include "storage/format/model_manifest.h"
 #include "storage/format/model_spec.h"
 
@@ -102,8 +103,10 @@ absl::StatusOr<ModelFiles> ResolveModelFiles(const std::string& model_path) {
   ASSAY_ASSIGN_OR_RETURN(const auto mapping, MappedFile::Open(model_path));
   const auto bytes = mapping->bytes();
   const std::string_view magic = "GGUF";
-  if (bytes.size() < magic.size() || !std::equal(magic.begin(), magic.end(), bytes.begin()))
-    return Unrecognised(model_path, "does not start with \"GGUF\"");
+  if (bytes.size() < magic.size() || !std::equal(magic.begin(), magic.end(), bytes.begin())) {
+    const std::string advice = LogitsFileAdvice(model_path);
+    return Unrecognised(model_path, advice.empty() ? "does not start with \"GGUF\"" : advice);
+  }
   ModelFiles out;
   out.gguf = true;
   out.root = DirName(model_path);

@@ -64,9 +64,9 @@ std::string Text(const Verification& verification, bool brief) {
   std::string out;
   for (const Gate& gate : verification.gates) {
     if (brief && gate.state != GateState::kFail) continue;
-    const std::string mark = gate.state == GateState::kPass   ? "ok    "
+    const std::string mark = gate.state == GateState::kPass   ? "pass  "
                              : gate.state == GateState::kFail ? "FAIL  "
-                                                              : "-     ";
+                                                              : "n/a   ";
     out += mark + gate.subject + ": " + gate.name + ": " + gate.message;
     if (!gate.reason.empty()) out += " [" + gate.reason + "]";
     out += "\n";
