@@ -180,7 +180,7 @@ TEST(PublishedForms, RowsInPiecesAreThoseOfTheTree) {
       AppendContextAllCanon(row, &canon);
       EXPECT_EQ(canon, PythonCanonJson(tree));
       AppendContextAllPretty(row, &pretty);
-      EXPECT_EQ(pretty + "\n  ]\n}\n", PythonPrettyJson({{"rows", Json::array({tree})}}));
+      EXPECT_EQ(pretty + "\n  ]\n}", PythonPrettyJson({{"rows", Json::array({tree})}}));
       ++row.index;
     }
   }
