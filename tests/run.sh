@@ -69,7 +69,7 @@ phase_guides() { counted guides tests/guides/run.sh; }
 
 phase_checks() {
   local check
-  for check in format sizes arrows one_definition link_rules errors_documented systemd; do
+  for check in format sizes arrows one_definition link_rules errors_documented systemd mutants; do
     counted "checks/$check" "tests/checks/$check.sh"
   done
 }
