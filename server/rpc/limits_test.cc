@@ -295,9 +295,17 @@ TEST(Limits, CallsBeyondTheThreadsAreRefused) {
   options.limits.threads_max = 12;
   TestServer server(false, options);
   std::vector<std::thread> polls;
+  std::atomic<bool> enough = false;
   for (int i = 0; i < 12; ++i) {
-    polls.emplace_back(
-        [&, i] { server.Call("WorkerService/Synchronize", LongPoll("w" + std::to_string(i))); });
+    // Until all threads are taken: a poll that came while the call below held the last one asks
+    // again.
+    polls.emplace_back([&, i] {
+      const std::string poll = LongPoll("w" + std::to_string(i));
+      while (!enough && server.Call("WorkerService/Synchronize", poll).status.error_code() ==
+                            grpc::StatusCode::RESOURCE_EXHAUSTED) {
+        ::usleep(5'000);
+      }
+    });
   }
   grpc::StatusCode code = grpc::StatusCode::OK;
   for (int i = 0; i < 500 && code != grpc::StatusCode::RESOURCE_EXHAUSTED; ++i) {
@@ -305,6 +313,7 @@ TEST(Limits, CallsBeyondTheThreadsAreRefused) {
     ::usleep(20'000);
   }
   EXPECT_EQ(code, grpc::StatusCode::RESOURCE_EXHAUSTED);
+  enough = true;
   server.engine->BeginDrain();  // ends the polls
   for (std::thread& poll : polls) poll.join();
   for (int i = 0; i < 500 && code != grpc::StatusCode::OK; ++i) {
