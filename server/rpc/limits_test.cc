@@ -38,11 +38,13 @@ std::string LongPoll(const std::string& name) {
 class OpenUpload {
  public:
   OpenUpload(TestServer& server, int number, const std::string& token = "")
-      : stub_(v1::BlobService::NewStub(server.channel)) {
+      : stub_(v1::BlobService::NewStub(server.channel)),
+        token_(token),
+        sha256_(Sha256Hex("upload " + std::to_string(number))) {
     if (!token.empty()) context_.AddMetadata("authorization", "Bearer " + token);
     writer_ = stub_->Write(&context_, &response_);
     v1::WriteRequest request;
-    request.set_sha256(Sha256Hex("upload " + std::to_string(number)));
+    request.set_sha256(sha256_);
     request.set_size(100);
     request.set_data("x");
     writer_->Write(request);
@@ -50,6 +52,19 @@ class OpenUpload {
   ~OpenUpload() {
     context_.TryCancel();
     if (!finished_) writer_->Finish();
+  }
+  // Waits until the server has taken it up: it holds a place then, which no other call can have.
+  void Taken() const {
+    v1::QueryWriteStatusRequest request;
+    request.set_sha256(sha256_);
+    v1::QueryWriteStatusResponse response;
+    for (int i = 0; i < 1000 && response.committed_size() == 0; ++i) {
+      grpc::ClientContext context;
+      if (!token_.empty()) context.AddMetadata("authorization", "Bearer " + token_);
+      EXPECT_TRUE(stub_->QueryWriteStatus(&context, request, &response).ok());
+      ::usleep(10'000);
+    }
+    EXPECT_EQ(response.committed_size(), 1u);
   }
   // Ends the stream; the reason token of the answer.
   std::string Finish() {
@@ -63,6 +78,7 @@ class OpenUpload {
 
  private:
   std::unique_ptr<v1::BlobService::Stub> stub_;
+  const std::string token_, sha256_;
   grpc::ClientContext context_;
   v1::WriteResponse response_;
   bool finished_ = false;
@@ -154,12 +170,14 @@ TEST(Limits, UploadsOfAllAndOfOnePeer) {
   {
     TestServer server(false, options);
     const OpenUpload a(server, 1), b(server, 2);
+    a.Taken(), b.Taken();
     EXPECT_TRUE(RefusedSoon(server));
   }
   options.limits.uploads_max = 100;
   options.limits.uploads_per_peer_max = 1;
   TestServer server(true, options);
   const OpenUpload a(server, 1, server.token["worker"]);
+  a.Taken();
   EXPECT_TRUE(RefusedSoon(server, server.token["worker"]));
   EXPECT_EQ(server.Call("BlobService/Write", "", server.token["submitter"]).reason,
             "DIGEST_INVALID");
