@@ -24,18 +24,22 @@
 namespace assay {
 namespace {
 
-constexpr uint64_t kPieceBytes = 1 << 20;
+constexpr uint64_t kPieceBytes =
+    256 << 10;  // stays in cache between its digest and the look at its values
 
 // Whether any value has an exponent of all ones, eight bytes at a time: added to such an exponent
 // alone, `one` reaches the sign bit. `exponent`, `one` and `sign` are those of each value in 64
 // bits.
 bool AnyNonFinite(std::span<const uint8_t> bytes, uint64_t exponent, uint64_t one, uint64_t sign) {
-  uint64_t any = 0;
-  for (size_t at = 0; at < bytes.size(); at += 8) {
-    uint64_t values = 0;
-    std::memcpy(&values, bytes.data() + at, std::min<size_t>(8, bytes.size() - at));
+  uint64_t any = 0, values = 0;
+  size_t at = 0;
+  for (; at + 8 <= bytes.size(); at += 8) {
+    std::memcpy(&values, bytes.data() + at, 8);
     any |= (values & exponent) + one;
   }
+  values = 0;  // no exponent is all ones there
+  if (at < bytes.size()) std::memcpy(&values, bytes.data() + at, bytes.size() - at);
+  any |= (values & exponent) + one;
   return (any & sign) != 0;
 }
 
