@@ -145,12 +145,18 @@ absl::StatusOr<int> RunAggregate(const AggregateCommand& command, CliContext& co
   if (!like.is_null()) {
     ASSAY_ASSIGN_OR_RETURN(prose, AggregateProseOf(like, command.like));
   }
-  ASSAY_ASSIGN_OR_RETURN(const Json receipt, WriteReceipt(command.out, prose, &aggregator));
-  const Json disclosures = SuiteDisclosures(suite.manifest, audits);
+  Json receipt;
   if (context.json) {
-    ASSAY_ASSIGN_OR_RETURN(const Json whole, aggregator.Finish(prose));
-    context.PrintJson({{"receipt", whole}, {"disclosures", disclosures}});
+    // All of it is printed, so it is made whole, once, and the file is written from that.
+    ASSAY_ASSIGN_OR_RETURN(receipt, aggregator.Finish(prose));
+    if (!command.out.empty()) {
+      ASSAY_RETURN_IF_ERROR(WriteFileAtomic(command.out, PythonPrettyJson(receipt)));
+    }
+  } else {
+    ASSAY_ASSIGN_OR_RETURN(receipt, WriteReceipt(command.out, prose, &aggregator));
   }
+  const Json disclosures = SuiteDisclosures(suite.manifest, audits);
+  context.PrintJson({{"receipt", receipt}, {"disclosures", disclosures}});
   context.Print(ReceiptText(receipt, disclosures));
   if (!command.out.empty()) context.Print(fmt::format("\nReceipt  {}", command.out));
   return kExitSuccess;

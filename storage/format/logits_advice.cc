@@ -16,10 +16,8 @@ std::string LogitsFileAdvice(const std::string& path) {
   if (!file.read(head.data(), head.size()) || std::string_view(head.data(), head.size()) != kMagic)
     return "";
   return "it is a logits file of llama.cpp, which is clipped and so never scored against a model "
-         "or "
-         "a capture: compare two of them with assay logits compare, or take its suite and score "
-         "the "
-         "models over it (assay import llamacpp-logits)";
+         "or a capture: compare two of them with assay logits compare, or take its suite and "
+         "score the models over it (assay import llamacpp-logits)";
 }
 
 }  // namespace assay
